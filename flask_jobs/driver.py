@@ -1,0 +1,231 @@
+"""The driver port: where envelopes wait between dispatch and a worker.
+
+A driver moves envelopes and answers for atomicity. It never runs a job, never decides whether to retry and
+never reads a body. Time is the store's own clock, unless a connection asks for the local one.
+
+What a driver can do beyond the queue itself it claims by inheriting a capability below. The contract suite
+(`flask_jobs.testing.contract`) has a test class for each; a driver that passes it can be trusted with jobs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, ClassVar
+
+from .envelope import (
+    Exchange,
+    FailedJob,
+    Hook,
+    Popped,
+    Progress,
+    Push,
+    Pushed,
+    Reservation,
+    Room,
+    Settlement,
+    Sizes,
+    State,
+    StoredJob,
+)
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+PORTION = 1_000
+"""How many jobs one atomic step touches at most, in `push` and in the bounded steps for operators."""
+
+
+class Driver(ABC):
+    """Stores envelopes, hands out reservations, settles them. Safe to call from several threads."""
+
+    runs_inline: ClassVar[bool] = False
+    """Whether `push` runs the job itself, so that no worker is needed."""
+
+    @abstractmethod
+    def push(self, pushes: Sequence[Push]) -> list[Pushed]:
+        """Store the jobs, each once by its id, and return when they are stored.
+
+        Pushed in portions of `PORTION`, each all or nothing (on SQL one transaction holds them all). An id that
+        was used within the connection's `remember_ids` is not stored again, also when that job has ended.
+        """
+
+    @abstractmethod
+    def pop(self, queues: Sequence[str], token: str, room: Room) -> Popped:
+        """Reserve what is due, by queue priority, in one atomic step. Looks once, never waits.
+
+        The caller chooses `token`, anew for each pop, so that it can `recover` what a lost reply reserved.
+        Expired leases are taken in first, in bounded portions: a job that was popped alone is charged its
+        attempt, jobs popped together are not, but count an interruption and are only popped alone from then on.
+        """
+
+    @abstractmethod
+    def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
+        """Settle deliveries, each whole or not at all, and return those that came too late.
+
+        Repeating a settlement that was applied reports it as applied.
+        """
+
+    def exchange(self, settlements: Sequence[Settlement], queues: Sequence[str], token: str, room: Room) -> Exchange:
+        """Settle, then pop; in one round trip or one transaction where the store can."""
+        stale = self.settle(settlements)
+        return Exchange(tuple(stale), self.pop(queues, token, room))
+
+    @abstractmethod
+    def recover(self, token: str, keep: Collection[str] = ()) -> int:
+        """Put back, uncharged and at the head of their queues, what the pop with this token still holds.
+
+        Jobs whose ids are in `keep` stay reserved. Returns how many went back.
+        """
+
+    @abstractmethod
+    def wait(self, queues: Sequence[str], *, timeout: float, stopping: Callable[[], bool]) -> None:
+        """Return when there may be work in these queues, after `timeout` seconds, or soon after `stopping()`."""
+
+    @abstractmethod
+    def size(self, queue: str) -> Sizes:
+        """How many jobs of the queue wait, are delayed, and are reserved."""
+
+    def prepare(self) -> None:
+        """Make the store ready for a worker or an operator: tables, modes, checks. Safe to repeat."""
+
+    def close(self) -> None:
+        """Let go of what the driver opened itself. It opens again when it is used again."""
+
+
+class Renewable(Driver):
+    """Keeps the lease of a long job alive."""
+
+    retry_after: float
+    """Seconds that a lease lasts from pop or renewal."""
+
+    @abstractmethod
+    def renew(self, reservations: Sequence[Reservation]) -> list[Reservation]:
+        """Extend the live leases by `retry_after` from now and return those that are lost. Revives none."""
+
+
+class TracksProgress(Driver):
+    """Keeps what a running job says of its progress."""
+
+    @abstractmethod
+    def note_progress(self, reservation: Reservation, progress: Progress) -> bool:
+        """Store the latest progress beside the job; false when the reservation is stale."""
+
+
+class Inspectable(Driver):
+    """Shows what is stored, and takes single jobs out."""
+
+    @abstractmethod
+    def queues(self) -> list[str]:
+        """The names of all queues that hold a job or are paused, sorted."""
+
+    @abstractmethod
+    def jobs(
+        self, queue: str, *, state: State | None = None, after: str | None = None, limit: int = 50
+    ) -> list[StoredJob]:
+        """A page of a queue's jobs by id; `after` is the last id of the page before."""
+
+    @abstractmethod
+    def find(self, job_id: str) -> StoredJob | None:
+        """The stored job with this id, wherever it waits, or None."""
+
+    @abstractmethod
+    def cancel(self, job_id: str) -> bool:
+        """Remove a waiting job, and say whether it was there. A reserved one is not touched."""
+
+
+class Clearable(Driver):
+    """Empties queues."""
+
+    @abstractmethod
+    def clear(self, queue: str, *, limit: int = PORTION) -> int:
+        """Remove up to `limit` waiting jobs, never a reserved one; returns how many. 0 means empty."""
+
+
+class Pausable(Driver):
+    """Holds queues back. A paused queue takes pushes, gives nothing out and wakes nobody."""
+
+    @abstractmethod
+    def pause(self, queue: str, *, seconds: float | None = None) -> None:
+        """Give out nothing from the queue, for so many seconds or until `resume`."""
+
+    @abstractmethod
+    def resume(self, queue: str) -> bool:
+        """Give out jobs again; says whether the queue was paused."""
+
+    @abstractmethod
+    def paused(self) -> Mapping[str, float | None]:
+        """The paused queues, each with the instant its pause ends by itself, or None."""
+
+
+class StoresFailedJobs(Driver):
+    """Keeps failed jobs until they are retried or forgotten."""
+
+    @abstractmethod
+    def failed(
+        self, *, queue: str | None = None, name: str | None = None, before: int | None = None, limit: int = 50
+    ) -> list[FailedJob]:
+        """A page of failed jobs, newest first; `before` is the `position` of the last one of the page before."""
+
+    @abstractmethod
+    def find_failed(self, job_id: str) -> FailedJob | None:
+        """The failed job with this id, or None."""
+
+    @abstractmethod
+    def count_failed(self, *, queue: str | None = None, name: str | None = None) -> int:
+        """How many failed jobs are kept."""
+
+    @abstractmethod
+    def retry(self, job_id: str, new_id: str) -> bool:
+        """Put the failed job back under `new_id`, attempts and other counters at 0, in one step.
+
+        Its body stays as it is, its deadline starts anew with the span it had at dispatch, and the new job names
+        the old one. False if there is no such failed job.
+        """
+
+    @abstractmethod
+    def retry_many(
+        self,
+        new_id: Callable[[], str],
+        *,
+        upto: int,
+        queue: str | None = None,
+        name: str | None = None,
+        limit: int = PORTION,
+    ) -> list[tuple[str, str]]:
+        """Retry the oldest failed jobs with a `position` of at most `upto`, up to `limit` of them, in one step.
+
+        Returns old and new ids; an empty list means that none is left.
+        """
+
+    @abstractmethod
+    def newest_failed(self) -> int:
+        """The `position` of the newest failed job, 0 if there is none: where a retry of all begins to end."""
+
+    @abstractmethod
+    def forget(self, job_id: str) -> bool:
+        """Delete the failed job; says whether it was there."""
+
+    @abstractmethod
+    def flush(self, *, older_than: float | None = None, queue: str | None = None, limit: int = PORTION) -> int:
+        """Delete up to `limit` failed jobs, those that failed at least `older_than` seconds ago; returns how many."""
+
+    @abstractmethod
+    def note_hook(self, job_id: str, hook: Hook) -> None:
+        """Record what became of the job's `failed()` method."""
+
+
+class Transactional(Driver):
+    """Can store jobs within a transaction of the application."""
+
+    @abstractmethod
+    def shares(self, engine: sa.Engine) -> bool:
+        """Whether jobs can be pushed through a connection of this engine."""
+
+    @abstractmethod
+    def push_within(self, connection: sa.Connection, pushes: Sequence[Push]) -> list[Pushed]:
+        """Store the jobs through the app's own connection: visible with its commit, or never."""
+
+
+ContextFactory = Callable[[], AbstractContextManager[object]]

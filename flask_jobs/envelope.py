@@ -1,0 +1,285 @@
+"""The frozen values that travel between dispatcher, driver and worker.
+
+Instants are epoch seconds by the store's clock, durations are seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """So many seconds after the store's present."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """At this instant, in epoch seconds."""
+
+    instant: float
+
+
+When = After | At
+
+NOW = After(0.0)
+
+
+def instant(when: When, now: float) -> float:
+    """The instant that `when` means at the store's present `now`."""
+    match when:
+        case After(seconds):
+            return now + seconds
+        case At(at):
+            return at
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """One stored job: its signed body, and beside it what a store must be able to read.
+
+    The body is never re-encoded or re-signed. `retried_from` names the failed job that this one repeats.
+    """
+
+    id: str
+    name: str
+    queue: str
+    body: str
+    retried_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """An envelope on its way into a store.
+
+    `front` goes to the head of its queue. `retry_until` is the job's deadline. `deferred` says that it waited
+    for a commit.
+    """
+
+    envelope: Envelope
+    due: When = NOW
+    front: bool = False
+    retry_until: When | None = None
+    deferred: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """The answer to one push. `stored` is false when the id was stored before, so that nothing was added."""
+
+    id: str
+    stored: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What is counted of a job, each apart: body starts, raised errors, put-backs and cut-short runs."""
+
+    attempts: int = 0
+    errors: int = 0
+    releases: int = 0
+    interruptions: int = 0
+
+
+class Event(Enum):
+    """The unhappy transitions that a job's history tells."""
+
+    RELEASED = "released"
+    ERROR = "error"
+    TIMED_OUT = "timed-out"
+    LEASE_EXPIRED = "lease-expired"
+    INTERRUPTED = "interrupted"
+    UNKNOWN_JOB = "unknown-job"
+    NEWER_VERSION = "newer-version"
+    RETRIED = "retried"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One unhappy transition: what, when, in which attempt, why, and until when the job was put off."""
+
+    event: Event
+    at: float
+    attempt: int
+    reason: str = ""
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRecord:
+    """A failure in storable form: see `history.describe`."""
+
+    type: str
+    message: str
+    traceback: str = ""
+    causes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """One delivery of a job to one worker.
+
+    `counters.attempts` includes this delivery. The receipt is read by nobody but the driver that wrote it.
+    `now` is the store's clock when the job was reserved.
+    """
+
+    envelope: Envelope
+    counters: Counters
+    receipt: str
+    now: float
+    pushed_at: float
+    retry_until: float | None = None
+    history: tuple[Entry, ...] = ()
+
+    @property
+    def attempt(self) -> int:
+        """The number of this body start, 1 on the first."""
+        return self.counters.attempts
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """The job is done with and leaves the store."""
+
+    reservation: Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The job goes back, due at `due`, with these counters and one more line in its history."""
+
+    reservation: Reservation
+    due: When
+    counters: Counters
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The job has failed for good: its record is written and the job removed in one step."""
+
+    reservation: Reservation
+    error: ErrorRecord
+    counters: Counters
+    entry: Entry | None = None
+
+
+Settlement = Ack | Release | Fail
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much one pop may take: at most `limit` jobs, and no more than `box` seconds of work.
+
+    `means` holds the mean seconds that a job of each name takes. A job of unknown name, of a later attempt or
+    with an interruption behind it is only ever taken alone, for nobody knows how long it runs.
+    """
+
+    limit: int = 1
+    box: float = 0.02
+    means: Mapping[str, float] = field(default_factory=dict)
+
+    def expected(self, name: str, counters: Counters) -> float:
+        """Seconds that a waiting job (counters as before this delivery) is expected to take."""
+        if counters.attempts or counters.interruptions:
+            return float("inf")
+        return self.means.get(name, float("inf"))
+
+    def fits(self, expected: float, *, taken: int, used: float) -> bool:
+        """Whether a job fits beside `taken` others that fill `used` seconds. The first always fits."""
+        return taken == 0 or (taken < self.limit and used + expected <= self.box)
+
+
+@dataclass(frozen=True, slots=True)
+class Popped:
+    """What a pop found. `next_due` is when the next delayed job or lease falls due, if nothing was found."""
+
+    reservations: tuple[Reservation, ...]
+    now: float
+    next_due: float | None = None
+    reclaimed: tuple[Reclaimed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """A job whose lease ran out and which this pop took in again. `charged`: its attempt stays counted."""
+
+    envelope: Envelope
+    attempt: int
+    charged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The answer of settle and pop in one step: the settlements that came too late, and what was popped."""
+
+    stale: tuple[Settlement, ...]
+    popped: Popped
+
+
+class State(Enum):
+    """Where a stored job is."""
+
+    READY = "ready"
+    DELAYED = "delayed"
+    RESERVED = "reserved"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many jobs of a queue wait now, wait for their time, and are with a worker."""
+
+    ready: int = 0
+    delayed: int = 0
+    reserved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """A stored job as an operator sees it."""
+
+    envelope: Envelope
+    state: State
+    counters: Counters
+    pushed_at: float
+    due: float | None = None
+    leased_until: float | None = None
+    retry_until: float | None = None
+    history: tuple[Entry, ...] = ()
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a running job says of itself through `current_job.progress`."""
+
+    done: float
+    total: float | None = None
+    message: str = ""
+
+
+class Hook(Enum):
+    """What became of a failed job's `failed()` method."""
+
+    PENDING = "pending"
+    RAN = "ran"
+    RAISED = "raised"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedJob:
+    """A job given up on, kept whole for retry. `position` orders the failed jobs and pages through them."""
+
+    envelope: Envelope
+    error: ErrorRecord
+    counters: Counters
+    pushed_at: float
+    failed_at: float
+    position: int
+    history: tuple[Entry, ...] = ()
+    hook: Hook = Hook.PENDING

@@ -1,0 +1,121 @@
+"""Everything the library raises on its own account.
+
+::
+
+    JobsError
+    ├── ConfigurationError      a key, a name or the way things are wired is wrong
+    │   └── SchemaMissing       the tables are not there yet
+    ├── InvalidArgument         bad input to a call (also a ValueError); nothing was sent
+    ├── NotRegistered           a job or model class without a registered name
+    ├── UnserializableJob       a value that cannot be stored, named by its place
+    ├── UnrebuildableJob        stored fields do not fit the class any more
+    ├── ModelNotFound           a referenced row is gone
+    ├── UnknownJob              a stored name that no class is registered under
+    ├── MalformedEnvelope       what is stored cannot be decoded or is not signed by us
+    ├── MaxAttemptsExceeded     a limit of the job was used up before its body could run
+    ├── StaleReservation        a delivery was settled too late
+    ├── CapabilityMissing       the driver cannot do that
+    ├── StoreRefused            the store answered, and said no (disk full, locked, read-only)
+    ├── ConnectionLost          the store did not answer; says what became of a push
+    ├── PushFailed              some jobs could not be stored after a commit; names each
+    └── NoCurrentJob            `current_job` outside a job
+
+Control flow (`ReleaseJob`, `DiscardJob`, `FailJob`, `JobTimeout`, `JobInterrupted`) lives in `control`:
+it is no error, and no ``except Exception`` may swallow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+
+class JobsError(Exception):
+    """The root of every error that the library raises on its own account."""
+
+
+class ConfigurationError(JobsError):
+    """Something is set, named or wired in a way that cannot work; the message names the key."""
+
+
+class SchemaMissing(ConfigurationError):
+    """The tables are missing or of another version; the message says which command makes them."""
+
+
+class InvalidArgument(JobsError, ValueError):
+    """A call was given something it cannot use. Nothing was sent."""
+
+
+class NotRegistered(JobsError):
+    """A job or model class has no registered name; the message says what to write."""
+
+
+class UnserializableJob(JobsError):
+    """A value of the job cannot be stored. The message names its place, never the value."""
+
+
+class UnrebuildableJob(JobsError):
+    """The stored fields cannot be put back into the job's class."""
+
+
+class ModelNotFound(JobsError):
+    """A row that the job refers to is gone. Waiting would not bring it back."""
+
+
+class UnknownJob(JobsError):
+    """No class is registered under the stored name."""
+
+
+class MalformedEnvelope(JobsError):
+    """What is stored is not an envelope of ours: cut, not JSON, of a newer format, or not signed."""
+
+
+class MaxAttemptsExceeded(JobsError):
+    """A limit of the job was used up before its body could run again."""
+
+
+class StaleReservation(JobsError):
+    """A delivery was settled after its lease had passed to somebody else; nothing was written."""
+
+
+class CapabilityMissing(JobsError):
+    """The connection's driver cannot do what was asked."""
+
+
+class StoreRefused(JobsError):
+    """The store answered and refused (disk full, locked, read-only). Nothing was written."""
+
+
+class Stored(Enum):
+    """What is known of a push that failed."""
+
+    YES = "stored"
+    NO = "not stored"
+    UNKNOWN = "unknown"
+
+
+class ConnectionLost(JobsError):
+    """The store did not answer within its limit.
+
+    `stored` says what became of a push: when it is `Stored.UNKNOWN`, pushing again with the same id is safe.
+    """
+
+    def __init__(self, message: str, *, stored: Stored = Stored.NO) -> None:
+        super().__init__(message)
+        self.stored = stored
+
+
+class PushFailed(JobsError):
+    """Jobs that waited for a commit could not be stored after it. The commit itself stands.
+
+    `ids` are those of the jobs that are not (or not surely) stored; `causes` the error of each connection.
+    """
+
+    def __init__(self, message: str, *, ids: Sequence[str], causes: Sequence[BaseException]) -> None:
+        super().__init__(message)
+        self.ids = tuple(ids)
+        self.causes = tuple(causes)
+
+
+class NoCurrentJob(JobsError, RuntimeError):
+    """`current_job` was used where no job is running."""

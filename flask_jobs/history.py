@@ -1,0 +1,99 @@
+"""A job's history and the record of its failure: bounded, storable, and safe whatever an error says."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Sequence
+
+from .envelope import Entry, ErrorRecord, Event
+
+ENTRIES = 20
+"""How many of the latest entries are kept."""
+
+CHARACTERS = 64_000
+"""How much of a message or traceback is kept; a mark says what is missing."""
+
+CAUSES = 20
+"""How many causes of an error are named."""
+
+
+def extended(history: Sequence[Entry], *entries: Entry) -> tuple[Entry, ...]:
+    """The history with these entries added, the oldest ones dropped beyond the bound."""
+    return (*history, *entries)[-ENTRIES:]
+
+
+def trailing(history: Sequence[Entry], event: Event) -> int:
+    """How many entries of this kind stand at the end without another between them."""
+    count = 0
+    for entry in reversed(history):
+        if entry.event is not event:
+            break
+        count += 1
+    return count
+
+
+def dump(history: Sequence[Entry]) -> str | None:
+    """The history as text for a store; None for an empty one."""
+    if not history:
+        return None
+    return json.dumps([[e.event.value, e.at, e.attempt, e.reason, e.until] for e in history])
+
+
+def load(text: str | None) -> tuple[Entry, ...]:
+    """The history from a store's text."""
+    rows = json.loads(text) if text else ()
+    return tuple(Entry(Event(event), at, attempt, reason, until) for event, at, attempt, reason, until in rows)
+
+
+def storable(text: str) -> str:
+    """The text without what a store cannot hold, shown instead of dropped, cut at the bound with a mark."""
+    clean = text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+    if len(clean) <= CHARACTERS:
+        return clean
+    return f"{clean[:CHARACTERS]} … [{len(clean) - CHARACTERS} more characters]"
+
+
+def summary(error: BaseException) -> str:
+    """The error in one line: its type and message."""
+    return storable(f"{_type_name(error)}: {_message(error)}").splitlines()[0][:500]
+
+
+def describe(error: BaseException) -> ErrorRecord:
+    """The error in storable form. Never raises, whatever the error's own methods do."""
+    return ErrorRecord(
+        type=storable(_type_name(error)),
+        message=storable(_message(error)),
+        traceback=storable(_traceback(error)),
+        causes=tuple(summary(cause) for cause in _causes(error)),
+    )
+
+
+def _type_name(error: BaseException) -> str:
+    cls = type(error)
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # the user's own __str__ may raise anything; the record must be made all the same
+        return f"<str() of {type(error).__name__} raises>"
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error, limit=60))
+    except Exception:  # formatting calls str() of every cause, which may raise anything
+        return "".join(traceback.format_tb(error.__traceback__, limit=60))
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    causes: list[BaseException] = []
+    seen = {id(error)}
+    cause = error.__cause__ or error.__context__
+    while cause is not None and len(causes) < CAUSES and id(cause) not in seen:
+        causes.append(cause)
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
+    return causes

@@ -1,0 +1,169 @@
+"""What a job is: the class that users write, and the middleware that may stand around it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Backoff = float | Sequence[float] | Callable[[int], float] | None
+Deadline = dt.datetime | dt.timedelta | Callable[[], "dt.datetime | dt.timedelta"] | None
+
+
+class Middleware(Protocol):
+    """Stands around a job's body.
+
+    Not calling `call_next()` ends the job quietly; raising `ReleaseJob(delay)` puts it back.
+    """
+
+    def handle(self, job: Any, call_next: Callable[[], None]) -> None:
+        """Do what is to be done before and after, and call `call_next()` for what lies within."""
+
+
+class Job:
+    """Work to be done later by a worker. Subclasses write `handle()`; all else is optional.
+
+    The constructor runs once, at dispatch; the worker restores the instance's attributes without it. So a class
+    attribute is code (jobs already queued follow a new default), an instance attribute is data (it travels).
+    """
+
+    max_attempts: int = 3
+    """How many times the body may start; 0 means no limit."""
+
+    max_exceptions: int | None = None
+    """How many raised errors until it fails for good."""
+
+    backoff: Backoff = None
+    """Seconds before the next attempt: a number, one for each attempt (the last repeats), or a method of the
+    attempt. None: exponential with jitter, see `policy.default_backoff`."""
+
+    retry_until: Deadline = None
+    """No attempt but the first starts after this instant. Fixed at dispatch. Alone, it replaces `max_attempts`."""
+
+    timeout: float | None = None
+    """Seconds for one attempt; 0 means no limit, None the worker's."""
+
+    fail_on_timeout: bool = False
+    """Whether a timeout fails the job at once."""
+
+    max_releases: int | None = None
+    """How often the job may be put back without its body having run."""
+
+    max_interruptions: int = 20
+    """How often a stop of the worker may cut the job short."""
+
+    queue: str | None = None
+    """The queue, unless the call names one; None: the connection's."""
+
+    connection: str | None = None
+    """The connection, unless the call names one; None: JOBS_DEFAULT."""
+
+    after_commit: bool | None = None
+    """Whether a dispatch waits for the open transaction, unless the call says; None: the connection's."""
+
+    version: int = 1
+    """The version of the stored fields; raise it when they change, and register an upcaster."""
+
+    sensitive: tuple[str, ...] = ()
+    """Fields that are never logged or shown."""
+
+    def handle(self) -> Awaitable[None] | None:
+        """Do the work. May be `async def`."""
+        raise TypeError(f"{type(self).__name__} has no handle() method: write what the job does there.")
+
+    def middleware(self) -> Sequence[Middleware]:
+        """The middleware around `handle()`, outermost first."""
+        return ()
+
+    def failed(self, error: BaseException) -> None:
+        """Called once after the job has failed for good and that is recorded."""
+
+    def tags(self) -> Iterable[str]:
+        """Words to find the job by."""
+        return ()
+
+
+class TaskJob(Job):
+    """The job of a function: its stored fields are the arguments of the call."""
+
+    function: ClassVar[Callable[..., Any]]
+    signature: ClassVar[inspect.Signature]
+
+    def __init__(self, arguments: Mapping[str, object]) -> None:
+        self.arguments = dict(arguments)
+
+    def handle(self) -> Awaitable[None] | None:
+        """Call the function with the stored arguments."""
+        bound = inspect.BoundArguments(self.signature, self.arguments)  # type: ignore[arg-type]  # a plain dict will do
+        result = type(self).function(*bound.args, **bound.kwargs)
+        return result if inspect.isawaitable(result) else None
+
+
+class Task(Generic[P, R]):
+    """A function that can be dispatched: calling it makes the job, `call` runs the function plainly."""
+
+    def __init__(self, function: Callable[P, R], job: type[TaskJob]) -> None:
+        self.call = function
+        self.job = job
+        self.__name__ = getattr(function, "__name__", job.__name__)
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> TaskJob:
+        """The job that will call the function with these arguments."""
+        bound = self.job.signature.bind(*args, **kwargs)
+        return self.job(bound.arguments)
+
+
+def task_job(function: Callable[..., Any], options: Mapping[str, object]) -> type[TaskJob]:
+    """A job class for the function, with `options` as its class attributes."""
+    members = {
+        "function": staticmethod(function),
+        "signature": inspect.signature(function),
+        "__module__": function.__module__,
+        "__qualname__": function.__qualname__,
+        "__doc__": function.__doc__,
+        **options,
+    }
+    return type(function.__name__, (TaskJob,), members)
+
+
+def fields_of(job: Job) -> dict[str, object]:
+    """What is stored of the job: its instance attributes, or the arguments of its function."""
+    if isinstance(job, TaskJob):
+        return dict(job.arguments)
+    fields = dict(vars(job)) if hasattr(job, "__dict__") else {}
+    for slot in _slots(type(job)):
+        if hasattr(job, slot):
+            fields[slot] = getattr(job, slot)
+    return fields
+
+
+def rebuild(cls: type[Job], fields: Mapping[str, object]) -> Job:
+    """An instance with these fields, made without its constructor."""
+    job = cls.__new__(cls)
+    if isinstance(job, TaskJob):
+        TaskJob.__init__(job, fields)
+        return job
+    for name, value in fields.items():
+        object.__setattr__(job, name, value)  # frozen dataclasses refuse the plain way
+    return job
+
+
+def is_set(job: Job | type[Job], option: str) -> bool:
+    """Whether the option is set on the instance or a class of the user's, and not just inherited from `Job`."""
+    if isinstance(job, Job) and option in getattr(job, "__dict__", ()):
+        return True
+    cls = job if isinstance(job, type) else type(job)
+    own = cls.__mro__[: cls.__mro__.index(Job)]
+    return any(option in vars(c) for c in own)
+
+
+def _slots(cls: type) -> list[str]:
+    declared = (vars(c).get("__slots__", ()) for c in cls.__mro__)
+    names = [name for slots in declared for name in ((slots,) if isinstance(slots, str) else slots)]
+    return [name for name in names if name not in {"__dict__", "__weakref__"}]

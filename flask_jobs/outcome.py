@@ -1,0 +1,72 @@
+"""What happened in one attempt. The executor says it, the policy judges it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The body returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The job ended quietly: by a middleware, by itself, or with its model."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The job asked to be put back. `started`: its body had been entered."""
+
+    delay: float
+    reason: str
+    started: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An error came out of the body, a middleware or the rebuilding."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """The attempt reached its limit of so many seconds."""
+
+    limit: float
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The worker had to go and cut the attempt short."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hopeless:
+    """No further attempt could help: undecodable, a row gone, or failed by the job itself."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """This worker's code has no class of that name; another's may."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Newer:
+    """The stored version is newer than this worker's code."""
+
+    error: BaseException
+
+
+Outcome = Done | Skipped | Released | Raised | TimedOut | Interrupted | Hopeless | Unknown | Newer
