@@ -9,6 +9,7 @@
     ├── NotRegistered           a job or model class without a registered name
     ├── UnserializableJob       a value that cannot be stored, named by its place
     ├── UnrebuildableJob        stored fields do not fit the class any more
+    │   └── NewerVersion        stored by newer code than this
     ├── ModelNotFound           a referenced row is gone
     ├── UnknownJob              a stored name that no class is registered under
     ├── MalformedEnvelope       what is stored cannot be decoded or is not signed by us
@@ -58,8 +59,19 @@ class UnrebuildableJob(JobsError):
     """The stored fields cannot be put back into the job's class."""
 
 
+class NewerVersion(UnrebuildableJob):
+    """The stored version is newer than this code; a newer worker can run it."""
+
+
 class ModelNotFound(JobsError):
-    """A row that the job refers to is gone. Waiting would not bring it back."""
+    """A row that the job refers to is gone. Waiting would not bring it back.
+
+    `quietly`: its model is registered with ``delete_when_missing``, so that the job ends without failing.
+    """
+
+    def __init__(self, message: str, *, quietly: bool = False) -> None:
+        super().__init__(message)
+        self.quietly = quietly
 
 
 class UnknownJob(JobsError):

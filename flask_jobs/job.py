@@ -98,7 +98,7 @@ class TaskJob(Job):
 
     def handle(self) -> Awaitable[None] | None:
         """Call the function with the stored arguments."""
-        bound = inspect.BoundArguments(self.signature, self.arguments)  # type: ignore[arg-type]  # a plain dict will do
+        bound = inspect.BoundArguments(self.signature, self.arguments)
         result = type(self).function(*bound.args, **bound.kwargs)
         return result if inspect.isawaitable(result) else None
 
