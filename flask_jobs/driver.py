@@ -43,6 +43,9 @@ class Driver(ABC):
     runs_inline: ClassVar[bool] = False
     """Whether `push` runs the job itself, so that no worker is needed."""
 
+    durable: ClassVar[bool] = True
+    """Whether what is stored outlives the process, so that it must be signed."""
+
     @abstractmethod
     def push(self, pushes: Sequence[Push]) -> list[Pushed]:
         """Store the jobs, each once by its id, and return when they are stored.

@@ -1,0 +1,61 @@
+"""Runs each job at once, where it is dispatched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import ClassVar
+
+from .. import clock
+from ..config import ConnectionSettings
+from ..driver import Driver
+from ..envelope import Counters, Popped, Push, Pushed, Reservation, Room, Settlement, Sizes, instant
+from . import Surroundings
+
+
+class SyncDriver(Driver):
+    """Nothing ever waits here: a push is an attempt, and the job's error reaches whoever pushed.
+
+    A delay is not waited for, and nothing is tried again.
+    """
+
+    runs_inline: ClassVar[bool] = True
+    durable: ClassVar[bool] = False
+
+    def __init__(self, run: Callable[[Reservation], None]) -> None:
+        self._run = run
+
+    def push(self, pushes: Sequence[Push]) -> list[Pushed]:
+        """Run the jobs in order. The first error ends it; what stands behind that job does not run."""
+        for push in pushes:
+            self._run(_reservation(push))
+        return [Pushed(push.envelope.id) for push in pushes]
+
+    def pop(self, queues: Sequence[str], token: str, room: Room) -> Popped:
+        """Nothing waits."""
+        return Popped((), clock.now())
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
+        """Nothing was handed out, so all are too late."""
+        return list(settlements)
+
+    def recover(self, token: str, keep: Collection[str] = ()) -> int:
+        """Nothing is held."""
+        return 0
+
+    def wait(self, queues: Sequence[str], *, timeout: float, stopping: Callable[[], bool]) -> None:
+        """There will never be work to wait for."""
+
+    def size(self, queue: str) -> Sizes:
+        """Nothing waits."""
+        return Sizes()
+
+
+def create(settings: ConnectionSettings, surroundings: Surroundings) -> SyncDriver:
+    """The driver of a connection with ``"driver": "sync"``."""
+    return SyncDriver(surroundings.run)
+
+
+def _reservation(push: Push) -> Reservation:
+    now = clock.now()
+    deadline = None if push.retry_until is None else instant(push.retry_until, now)
+    return Reservation(push.envelope, Counters(attempts=1), push.envelope.id, now, now, deadline)
