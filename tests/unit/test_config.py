@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from flask_jobs import config
+from flask_jobs.errors import ConfigurationError, InvalidArgument
+
+
+def keys_of(driver: str) -> Collection[str]:
+    known = {"database": {"url", "engine"}, "sync": set()}
+    if driver not in known:
+        raise ConfigurationError(f"There is no driver {driver!r}.")
+    return known[driver]
+
+
+def read(**settings: object) -> config.Config:
+    return config.read(settings, keys_of)
+
+
+def test_without_configuration_jobs_live_in_the_database() -> None:
+    settings = read().connection(None)
+
+    assert (settings.name, settings.driver, settings.queue) == ("database", "database", "default")
+    assert (settings.retry_after, settings.renew, settings.after_commit) == (90.0, True, True)
+
+
+def test_a_given_connection_is_merged_over_its_default_key_by_key() -> None:
+    settings = read(JOBS_CONNECTIONS={"database": {"queue": "mail"}}).connection("database")
+
+    assert settings.queue == "mail"
+    assert settings.options == {"url": None}
+
+
+def test_other_keys_of_the_app_are_none_of_our_business() -> None:
+    assert read(SECRET_KEY="x", JOBS="mine").default == "database"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"JOBS_CONECTIONS": {}}, "Did you mean 'JOBS_CONNECTIONS'"),
+        ({"JOBS_DEFAULT": "redsi"}, "JOBS_DEFAULT names the connection 'redsi'"),
+        ({"JOBS_CONNECTIONS": []}, "JOBS_CONNECTIONS must be a dict"),
+        ({"JOBS_CONNECTIONS": {"database": "sqlite://"}}, r"JOBS_CONNECTIONS\['database'\] must be a dict"),
+        ({"JOBS_CONNECTIONS": {"database": {"ulr": "x"}}}, "no setting 'ulr'. Did you mean 'url'"),
+        ({"JOBS_CONNECTIONS": {"mail": {}}}, r"JOBS_CONNECTIONS\['mail'\] needs a \"driver\""),
+        ({"JOBS_CONNECTIONS": {"mail": {"driver": "smoke"}}}, r"\['driver'\]: There is no driver 'smoke'"),
+        ({"JOBS_CONNECTIONS": {"database": {"retry_after": -1}}}, r"\['retry_after'\] must be a finite number"),
+        ({"JOBS_CONNECTIONS": {"database": {"retry_after": 0}}}, r"\['retry_after'\] must be more than 0"),
+        ({"JOBS_CONNECTIONS": {"database": {"retry_after": float("nan")}}}, r"\['retry_after'\]"),
+        ({"JOBS_CONNECTIONS": {"database": {"renew": "yes"}}}, r"\['renew'\] must be True or False"),
+        ({"JOBS_CONNECTIONS": {"database": {"queue": "a b"}}}, r"\['queue'\]: 'a b' is no queue name"),
+        ({"JOBS_CONNECTIONS": {"database": {"clock": "sun"}}}, r"\['clock'\] is"),
+        ({"JOBS_SIGN": 0}, "JOBS_SIGN must be True or False"),
+        ({"JOBS_MAX_PAYLOAD": "1MB"}, "JOBS_MAX_PAYLOAD must be a whole number"),
+        ({"JOBS_BASE_URL": "shop.example"}, "JOBS_BASE_URL must be like"),
+    ],
+)
+def test_what_cannot_work_is_refused_and_the_key_is_named(settings: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        read(**settings)
+
+
+def test_an_unknown_connection_is_named_with_the_known_ones() -> None:
+    with pytest.raises(InvalidArgument, match="no connection 'redsi'; known are database, sync"):
+        read().connection("redsi")
+
+
+def test_another_driver_under_a_known_name_inherits_no_keys_of_the_old_one() -> None:
+    settings = read(JOBS_CONNECTIONS={"database": {"driver": "sync"}}).connection("database")
+
+    assert settings.options == {}
