@@ -72,7 +72,7 @@ class Config:
 def read(source: Mapping[str, Any], driver_keys: Callable[[str], Collection[str]]) -> Config:
     """The settings of an app; `driver_keys` tells what a driver understands, or that there is no such driver."""
     _refuse_unknown(source)
-    connections = _connections(source.get("JOBS_CONNECTIONS") or {}, driver_keys)
+    connections = _connections(source.get("JOBS_CONNECTIONS", {}), driver_keys)
     default = source.get("JOBS_DEFAULT", "database")
     if default not in connections:
         raise ConfigurationError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 import re
 import uuid
 
@@ -57,8 +56,8 @@ def seconds(value: object, *, what: str) -> float:
         value = value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidArgument(f"{what} must be seconds or a timedelta, not {type(value).__name__}.")
-    if not math.isfinite(value) or not 0 <= value <= _LONGEST:
-        raise InvalidArgument(f"{what} must be a finite number of seconds, 0 or more, not {value!r}.")
+    if not 0 <= value <= _LONGEST:  # false for NaN as well
+        raise InvalidArgument(f"{what} must be a finite number of seconds, 0 or more.")
     return float(value)
 
 
