@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
+
+from .errors import UnrebuildableJob
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 Backoff = float | Sequence[float] | Callable[[int], float] | None
 Deadline = dt.datetime | dt.timedelta | Callable[[], "dt.datetime | dt.timedelta"] | None
@@ -30,6 +35,8 @@ class Job:
     The constructor runs once, at dispatch; the worker restores the instance's attributes without it. So a class
     attribute is code (jobs already queued follow a new default), an instance attribute is data (it travels).
     """
+
+    __slots__ = ()
 
     max_attempts: int = 3
     """How many times the body may start; 0 means no limit."""
@@ -134,24 +141,81 @@ def task_job(function: Callable[..., Any], options: Mapping[str, object]) -> typ
 
 def fields_of(job: Job) -> dict[str, object]:
     """What is stored of the job: its instance attributes, or the arguments of its function."""
-    if isinstance(job, TaskJob):
-        return dict(job.arguments)
-    fields = dict(vars(job)) if hasattr(job, "__dict__") else {}
-    for slot in _slots(type(job)):
-        if hasattr(job, slot):
-            fields[slot] = getattr(job, slot)
-    return fields
+    return dict(job.arguments) if isinstance(job, TaskJob) else attributes_of(job)
 
 
-def rebuild(cls: type[Job], fields: Mapping[str, object]) -> Job:
-    """An instance with these fields, made without its constructor."""
-    job = cls.__new__(cls)
-    if isinstance(job, TaskJob):
-        TaskJob.__init__(job, fields)
-        return job
-    for name, value in fields.items():
-        object.__setattr__(job, name, value)  # frozen dataclasses refuse the plain way
-    return job
+def attributes_of(value: object) -> dict[str, object]:
+    """The attributes of an instance, those in slots included."""
+    attributes = dict(vars(value)) if hasattr(value, "__dict__") else {}
+    cls: type = type(value)
+    for slot in slots_of(cls):
+        if hasattr(value, slot):
+            attributes[slot] = getattr(value, slot)
+    return attributes
+
+
+def rebuild(cls: type[T], fields: Mapping[str, object]) -> T:
+    """An instance with these fields, made without its constructor, or `UnrebuildableJob`.
+
+    A dataclass gets the defaults of the fields that it was stored without. What is true of a job is true of a
+    dataclass in one of its fields.
+    """
+    if issubclass(cls, TaskJob):
+        _check_arguments(cls, fields)
+        return cls(fields)
+    value = _blank(cls)
+    for name, field in fields.items():
+        _restore(value, name, field)
+    if dataclasses.is_dataclass(cls):
+        _fill_up(value, fields)
+    return value
+
+
+def _blank(cls: type[T]) -> T:
+    try:
+        return cls.__new__(cls)
+    except Exception as error:  # `__new__` is the user's own, and may raise anything
+        raise UnrebuildableJob(f"{cls.__qualname__} cannot be made without arguments for its __new__.") from error
+
+
+def _restore(value: object, name: str, field: object) -> None:
+    try:
+        object.__setattr__(value, name, field)  # frozen dataclasses refuse the plain way
+    except Exception as error:  # a property is the user's own, and may raise anything
+        raise UnrebuildableJob(f"{type(value).__qualname__} cannot take the stored field {name!r}.") from error
+
+
+def _fill_up(value: Any, fields: Mapping[str, object]) -> None:
+    for field in dataclasses.fields(value):
+        if field.name in fields:
+            continue
+        if field.default is not dataclasses.MISSING:
+            _restore(value, field.name, field.default)
+        elif field.default_factory is not dataclasses.MISSING:
+            _restore(value, field.name, _made(field))
+        elif field.init:
+            raise UnrebuildableJob(
+                f"{type(value).__qualname__} needs the field {field.name!r}, which was not stored. "
+                "Give it a default, or raise the job's version and register an upcaster."
+            )
+
+
+def _made(field: dataclasses.Field[Any]) -> object:
+    try:
+        return field.default_factory() if callable(field.default_factory) else None
+    except Exception as error:  # the factory is the user's own, and may raise anything
+        raise UnrebuildableJob(f"The default of the field {field.name!r} cannot be made.") from error
+
+
+def _check_arguments(cls: type[TaskJob], arguments: Mapping[str, object]) -> None:
+    parameters = cls.signature.parameters
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    for name, parameter in parameters.items():
+        if name not in arguments and parameter.default is parameter.empty and parameter.kind not in optional:
+            raise UnrebuildableJob(f"{cls.__qualname__}() needs the argument {name!r}, which was not stored.")
+    for name in arguments:
+        if name not in parameters:
+            raise UnrebuildableJob(f"{cls.__qualname__}() has no parameter {name!r} for a stored argument.")
 
 
 def is_set(job: Job | type[Job], option: str) -> bool:
@@ -163,7 +227,17 @@ def is_set(job: Job | type[Job], option: str) -> bool:
     return any(option in vars(c) for c in own)
 
 
-def _slots(cls: type) -> list[str]:
-    declared = (vars(c).get("__slots__", ()) for c in cls.__mro__)
-    names = [name for slots in declared for name in ((slots,) if isinstance(slots, str) else slots)]
-    return [name for name in names if name not in {"__dict__", "__weakref__"}]
+@lru_cache(maxsize=1024)
+def slots_of(cls: type) -> tuple[str, ...]:
+    """The names of the attributes that instances of this class keep in slots."""
+    return tuple(
+        name if not name.startswith("__") or name.endswith("__") else f"_{c.__name__.lstrip('_')}{name}"
+        for c in cls.__mro__
+        for name in _declared_slots(c)
+        if name not in {"__dict__", "__weakref__"}
+    )
+
+
+def _declared_slots(cls: type) -> tuple[str, ...]:
+    declared = vars(cls).get("__slots__", ())
+    return (declared,) if isinstance(declared, str) else tuple(declared)
