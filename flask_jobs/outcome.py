@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .errors import MaxAttemptsExceeded
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
@@ -56,6 +58,13 @@ class Hopeless:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """The body was not entered: a limit of the job had been used up before (see `policy.refuse`)."""
+
+    error: MaxAttemptsExceeded
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """This worker's code has no class of that name; another's may."""
 
@@ -69,4 +78,4 @@ class Newer:
     error: BaseException
 
 
-Outcome = Done | Skipped | Released | Raised | TimedOut | Interrupted | Hopeless | Unknown | Newer
+Outcome = Done | Skipped | Released | Raised | TimedOut | Interrupted | Hopeless | Refused | Unknown | Newer

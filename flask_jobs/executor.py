@@ -1,0 +1,159 @@
+"""One attempt, from the stored envelope to what happened. The worker, `sync` and the fake all run jobs through it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextvars import Context
+from dataclasses import dataclass
+from functools import partial
+
+from . import clock, log, policy
+from .driver import ContextFactory
+from .envelope import Envelope, Hook, Progress, Reservation
+from .errors import MalformedEnvelope, ModelNotFound, NewerVersion, UnknownJob, UnrebuildableJob
+from .events import Events
+from .job import Job
+from .options import JobOptions, Resolver, WorkerDefaults
+from .outcome import Hopeless, Newer, Outcome, Raised, Skipped, Unknown
+from .pipeline import GRACE, Passage, Timer, finish, untimed
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What came of one delivery. `job` is None when it could not be rebuilt; `seconds` is all the time it took."""
+
+    outcome: Outcome
+    options: JobOptions
+    job: Job | None
+    seconds: float
+
+
+class Executor:
+    """Runs attempts, each in an app context and a `contextvars.Context` of its own.
+
+    `decode` rebuilds a job with its models, `context` makes an app context, `cleanup` removes the sessions that
+    the attempt has used.
+    """
+
+    def __init__(
+        self,
+        *,
+        decode: Callable[[Envelope], Job],
+        context: ContextFactory,
+        cleanup: Callable[[], None],
+        events: Events,
+    ) -> None:
+        self._decode = decode
+        self._context = context
+        self._cleanup = cleanup
+        self._events = events
+        self._resolve = Resolver()
+
+    def run(
+        self,
+        reservation: Reservation,
+        *,
+        defaults: WorkerDefaults,
+        timer: Timer = untimed,
+        is_stopping: Callable[[], bool] = lambda: False,
+        report: Callable[[Progress], None] = lambda progress: None,
+        now: float | None = None,
+    ) -> Attempt:
+        """Run the job once and say what happened; the app context is torn down before this returns.
+
+        Never raises for what the job does: `SystemExit` and `KeyboardInterrupt` out of a job are errors of the
+        job, but for a `KeyboardInterrupt` while the worker stops, which interrupts it. A caller on a terminal may
+        raise such an error again. `now` is the store's time (that of the reservation if it is not given).
+        """
+        began = clock.monotonic()
+        run = Passage(reservation, timer, is_stopping, report)
+        present = reservation.now if now is None else now
+        try:
+            Context().run(self._within_app, partial(self._attempt, run, defaults, present))
+        except BaseException as error:  # what comes from making the app context is an error of this attempt, too
+            if run.outcome is not None:  # then it is an interrupt from the keyboard amid the teardown
+                raise
+            run.outcome = Raised(error)
+        options = run.options or self._resolve(None, defaults)
+        assert run.outcome is not None
+        return Attempt(run.outcome, options, run.job, clock.monotonic() - began)
+
+    def run_hook(self, envelope: Envelope, error: BaseException, *, timer: Timer = untimed, limit: float = 0) -> Hook:
+        """Rebuild the job in a fresh context, call its `failed(error)`, and say what became of it. Never raises."""
+        answer = [Hook.RAISED]
+
+        def call() -> None:
+            answer[0] = self._tell_job(envelope, error, timer, limit)
+
+        _quietly(partial(Context().run, self._within_app, call), "failed() of job %s (%s)", envelope.id, envelope.name)
+        return answer[0]
+
+    def _within_app(self, call: Callable[[], BaseException | None]) -> None:
+        """Make the call in a fresh app context. What it returns is the error that teardown functions are told of."""
+        context = self._context()
+        context.__enter__()
+        error: BaseException | None = None
+        try:
+            error = call()
+        finally:
+            # Before the context goes, so that a teardown that raises keeps no session alive.
+            _quietly(self._cleanup, "Removing the sessions of a job")
+            kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
+            _quietly(partial(context.__exit__, kind, error, trace), "A teardown after a job")
+
+    def _attempt(self, run: Passage, defaults: WorkerDefaults, now: float) -> BaseException | None:
+        try:
+            run.job = self._decode(run.reservation.envelope)
+            run.options = self._resolve(run.job, defaults)
+        except BaseException as error:  # the job's own code runs here, too: models, codecs, upcasters
+            run.outcome = _not_rebuilt(error)
+            return error
+        refused = policy.refuse(run.reservation, run.options, now)
+        if refused is not None:
+            run.outcome = refused
+            return refused.error
+        run.enter()
+        self._events.processing(run.reservation, job=run.job)
+        return run.through()
+
+    def _tell_job(self, envelope: Envelope, error: BaseException, timer: Timer, limit: float) -> Hook:
+        try:
+            job = self._decode(envelope)
+        except Exception:  # a job that cannot be rebuilt has no hook; the signal tells
+            log.complain(logger, "Job %s (%s) cannot be rebuilt for failed().", envelope.id, envelope.name)
+            return Hook.NONE
+        if type(job).failed is Job.failed:
+            return Hook.NONE
+        try:
+            timer(limit, lambda: finish(job.failed(error), limit), grace=GRACE)  # type: ignore[func-returns-value]
+        except BaseException:  # nothing that the hook does may change what is recorded, or end the worker
+            log.complain(logger, "failed() of job %s (%s) raised.", envelope.id, envelope.name)
+            return Hook.RAISED
+        return Hook.RAN
+
+
+def _not_rebuilt(error: BaseException) -> Outcome:
+    match error:
+        case UnknownJob():
+            return Unknown(error)
+        case NewerVersion():
+            return Newer(error)
+        case ModelNotFound(quietly=True):
+            return Skipped(f"a row that it refers to is gone: {error}")
+        case MalformedEnvelope() | UnrebuildableJob() | ModelNotFound():
+            return Hopeless(error)
+        case _:
+            return Raised(error)
+
+
+def _quietly(call: Callable[[], object], what: str, *args: object) -> None:
+    """Make the call, and log what it raises; only an interrupt from the keyboard goes on."""
+    try:
+        call()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # teardown functions are the application's own, and may even exit
+        log.complain(logger, f"{what} raised.", *args)

@@ -1,0 +1,32 @@
+"""Logging what went wrong beside a job, in a way that cannot go wrong itself."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import Mapping
+
+
+def complain(logger: logging.Logger, message: str, *args: object, level: int = logging.ERROR) -> None:
+    """Log the exception being handled. A handler or filter that raises is shown on stderr and changes nothing."""
+    try:
+        logger.log(level, message, *args, exc_info=True)
+    except Exception:  # the application's own handlers and filters may raise anything
+        if sys.stderr is not None:
+            traceback.print_exc(file=sys.stderr)
+
+
+def note(
+    logger: logging.Logger,
+    level: int,
+    message: str,
+    *args: object,
+    fields: Mapping[str, object] | None = None,
+    error: BaseException | None = None,
+) -> None:
+    """Log a line, with `fields` on its record and the traceback of `error`; as safe as `complain`."""
+    try:
+        logger.log(level, message, *args, extra=fields, exc_info=error)
+    except Exception:  # as above
+        complain(logger, "A log handler raised.")

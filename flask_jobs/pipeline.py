@@ -1,0 +1,169 @@
+"""The way of a job through its middleware to its body, within its time limit."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from . import clock
+from .control import DiscardJob, FailJob, JobContext, JobInterrupted, JobTimeout, ReleaseJob, running
+from .coroutines import complete
+from .envelope import Progress, Reservation
+from .job import Job, Middleware, TaskJob
+from .options import JobOptions
+from .outcome import Done, Hopeless, Interrupted, Outcome, Raised, Released, Skipped, TimedOut
+
+# How much later than the event loop the timer speaks up: a coroutine is to be cancelled by its loop, and only one
+# that does not give way is cut short from outside.
+GRACE = 1.0
+
+# `current_job.stopping` turns true when this share of the time limit is left, or this many seconds.
+_NEAR_SHARE, _NEAR_SECONDS = 0.1, 5.0
+
+
+class Timer(Protocol):
+    """Calls the body and raises `JobTimeout` or `JobInterrupted` within it, and nowhere else."""
+
+    def __call__(self, limit: float, body: Callable[[], None], *, grace: float = 0) -> None:
+        """Let the body run for `limit` seconds (0: without limit) and `grace` more."""
+
+
+def untimed(limit: float, body: Callable[[], None], *, grace: float = 0) -> None:
+    """The timer of places that enforce no limit: it just calls the body."""
+    body()
+
+
+class Passage:
+    """One attempt on its way through the middleware to the body."""
+
+    def __init__(
+        self,
+        reservation: Reservation,
+        timer: Timer,
+        is_stopping: Callable[[], bool],
+        report: Callable[[Progress], None],
+    ) -> None:
+        self.reservation = reservation
+        self.job: Job | None = None
+        self.options: JobOptions | None = None
+        self.outcome: Outcome | None = None
+        self._timer = timer
+        self._is_stopping = is_stopping
+        self._report = report
+        self._ends = math.inf
+        self._started = False
+        self._innermost = ""
+        self._cut: JobTimeout | JobInterrupted | None = None
+
+    def enter(self) -> None:
+        """Make the job known as `current_job`."""
+        reservation, envelope = self.reservation, self.reservation.envelope
+        running.set(
+            JobContext(
+                envelope.id, envelope.name, envelope.queue, reservation.attempt, self._is_near_its_end, self._report
+            )
+        )
+
+    def through(self) -> BaseException | None:
+        """Run middleware and body under the timer, note the outcome, and return what came out of them."""
+        assert self.job is not None
+        assert self.options is not None
+        limit = self.options.timeout
+        grace = GRACE if limit and _is_coroutine(self.job) else 0
+        if limit:
+            self._ends = clock.monotonic() + limit
+        error: BaseException | None = None
+        try:
+            self._timer(limit, self._pipeline, grace=grace)
+        except BaseException as raised:  # SystemExit and control flow are outcomes as well
+            error = raised
+        # That the time was up is a fact, and no middleware can swallow it.
+        error = self._cut or error
+        self.outcome = self._returned() if error is None else self._ended_by(error)
+        if isinstance(self.outcome, Raised | TimedOut):
+            # Asked for here, while the job's own attributes can still be loaded.
+            self.options = self.options.pinned(self.reservation.attempt)
+        return error
+
+    def _pipeline(self) -> None:
+        job = self.job
+        assert job is not None
+        if type(job).middleware is Job.middleware:
+            self._body()
+        else:
+            self._layer(tuple(job.middleware()), 0)
+
+    def _layer(self, layers: Sequence[Middleware], place: int) -> None:
+        if place == len(layers):
+            self._body()
+            return
+        layer = layers[place]
+        self._innermost = type(layer).__name__
+        answer: object = layer.handle(self.job, lambda: self._layer(layers, place + 1))  # type: ignore[func-returns-value]
+        if inspect.isawaitable(answer):
+            _close(answer)
+            raise TypeError(f"{type(layer).__name__}.handle() is a coroutine function: middleware is plain code.")
+
+    def _body(self) -> None:
+        assert self.job is not None
+        if self._started:
+            raise RuntimeError(f"{self._innermost} called call_next() again: the body starts once in an attempt.")
+        self._started = True
+        try:
+            result: object = self.job.handle()
+            if result is not None:
+                finish(result, max(0.001, self._ends - clock.monotonic()))
+        except (JobTimeout, JobInterrupted) as cut:
+            self._cut = cut
+            raise
+
+    def _is_near_its_end(self) -> bool:
+        if self._is_stopping():
+            return True
+        limit = self.options.timeout if self.options is not None else 0.0
+        near = min(_NEAR_SHARE * limit, _NEAR_SECONDS)
+        return clock.monotonic() > self._ends - near
+
+    def _returned(self) -> Outcome:
+        if self._started:
+            return Done()
+        return Skipped(f"{self._innermost} did not call call_next()")
+
+    def _ended_by(self, error: BaseException) -> Outcome:
+        match error:
+            case ReleaseJob():
+                return Released(error.delay, error.reason, self._started)
+            case DiscardJob():
+                return Skipped(str(error) or "discarded by the job")
+            case FailJob():
+                cause = error.error
+                return Hopeless(cause if cause.__traceback__ else cause.with_traceback(error.__traceback__))
+            case JobTimeout():
+                assert self.options is not None
+                return TimedOut(self.options.timeout, error)
+            case JobInterrupted():
+                return Interrupted(str(error) or "the worker has to go")
+            case KeyboardInterrupt() if self._is_stopping():
+                return Interrupted("KeyboardInterrupt while the worker stops")
+            case _:
+                return Raised(error)
+
+
+def _is_coroutine(job: Job) -> bool:
+    function = type(job).function if isinstance(job, TaskJob) else type(job).handle
+    return inspect.iscoroutinefunction(function)
+
+
+def finish(result: object, limit: float) -> None:
+    """Await what a method has returned, if it can be awaited; another result has no meaning."""
+    if inspect.isawaitable(result):
+        complete(result, limit=0 if math.isinf(limit) else limit)
+    elif inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise TypeError("The method is a generator function, so that nothing of it ran: take the yield out of it.")
+
+
+def _close(answer: object) -> None:
+    if inspect.iscoroutine(answer):
+        answer.close()

@@ -1,0 +1,48 @@
+"""SIGTERM, SIGINT and SIGQUIT while a worker runs: the first asks it to stop, the second cuts its job short."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+_STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+
+
+class Handlers:
+    """Calls `stop` at the first of these signals and `hurry` at each further one.
+
+    Both run within a signal handler, where no lock may be taken. Off the main thread no handler can be set, and
+    none is. A process forked by a job dies of these signals as it would without a worker around.
+    """
+
+    def __init__(self, stop: Callable[[], None], hurry: Callable[[], None]) -> None:
+        self._stop = stop
+        self._hurry = hurry
+        self._has_come = False
+        self._previous: dict[signal.Signals, Any] = {}
+        self._pid = os.getpid()
+
+    def __enter__(self) -> Handlers:
+        self._pid = os.getpid()
+        if threading.current_thread() is threading.main_thread():
+            self._previous = {number: signal.signal(number, self._receive) for number in _STOPS}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self._previous.clear()
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._pid:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        elif self._has_come:
+            self._hurry()
+        else:
+            self._has_come = True
+            self._stop()

@@ -1,0 +1,234 @@
+"""The worker: takes one job after the other from a driver until there is a reason to stop."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Sequence
+
+from .. import clock, log
+from ..driver import Driver
+from ..envelope import Exchange, Popped, Room, Settlement
+from ..errors import ConnectionLost, StoreRefused
+from ..events import Events, WorkerEvents
+from ..executor import Executor
+from ..ids import new_id
+from ..outcome import Interrupted
+from .alarm import Alarm
+from .handlers import Handlers
+from .pause import Outage, pause
+from .processor import Delivery, Processor, Verdict
+from .renewal import Renewal
+from .settings import Stop, WorkerSettings
+
+logger = logging.getLogger(__name__)
+
+_ROOM = Room(limit=1)
+
+# A driver that says "now" and then has nothing is asked again no sooner than this.
+_SHORTEST_WAIT = 0.005
+
+
+class Worker:
+    """Runs jobs in the calling thread.
+
+    What ended well is settled together with the next pop, everything else at once. In the main thread it obeys
+    SIGTERM, SIGINT and SIGQUIT and enforces time limits. A store that is away never ends it.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        executor: Executor,
+        *,
+        events: Events,
+        settings: WorkerSettings,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._driver = driver
+        self._events = events
+        self._settings = settings
+        self._told = WorkerEvents(events.app, events.connection)
+        self._alarm = Alarm()
+        self._renewal = Renewal(driver, is_wanted=settings.renew, retry_after=settings.retry_after)
+        self._processor = Processor(
+            driver,
+            executor,
+            events,
+            defaults=settings.defaults,
+            timer=self._alarm,
+            is_stopping=lambda: self._is_stopping,
+            jitter=jitter,
+        )
+        self._outage = Outage()
+        self._finished: list[Verdict] = []
+        self._lost_token: str | None = None
+        self._is_stopping = False
+        self._is_idle = False
+        self._has_looked = False
+        self._was_cut_short = False
+        self._jobs = 0
+        self._began = 0.0
+
+    def stop(self) -> None:
+        """Make the worker end after its current job. Safe to call from any thread and any signal handler."""
+        self._is_stopping = True
+
+    def run(self) -> Stop:
+        """Take jobs until there is a reason to stop, and return it. A worker runs once."""
+        self._began = clock.monotonic()
+        with self._alarm, self._renewal, Handlers(self.stop, self._alarm.interrupt):
+            self._told.started(self._settings.queues)
+            while (reason := self._reason_to_stop()) is None:
+                self._turn()
+            self._told.stopping(self._settings.queues, reason=reason.value)
+            self._settle_the_rest()
+        return Stop.INTERRUPTED if self._was_cut_short else reason
+
+    def _reason_to_stop(self) -> Stop | None:
+        settings = self._settings
+        if self._is_stopping:
+            return Stop.SIGNAL
+        if settings.max_jobs is not None and self._jobs >= settings.max_jobs:
+            return Stop.MAX_JOBS
+        if settings.max_time is not None and self._age() >= settings.max_time:
+            return Stop.MAX_TIME
+        if settings.once and self._has_looked:
+            return Stop.ONCE
+        if settings.stop_when_empty and self._is_idle:
+            return Stop.EMPTY
+        return None
+
+    def _age(self) -> float:
+        return clock.monotonic() - self._began
+
+    def _turn(self) -> None:
+        try:
+            popped, deliveries = self._next()
+            for reclaimed in popped.reclaimed:
+                self._events.lease_expired(reclaimed)
+            for delivery in deliveries:
+                self._work(delivery)
+            if not deliveries:
+                self._rest(popped)
+        except (ConnectionLost, StoreRefused) as error:
+            self._outage.has(error)
+            pause(self._outage.next_pause(), until=lambda: self._is_stopping)
+        except Exception:  # a bug in a driver or in here must not take down what may work at the next turn
+            log.complain(logger, "A turn of the worker failed; going on.")
+            pause(self._outage.next_pause(), until=lambda: self._is_stopping)
+
+    def _next(self) -> tuple[Popped, list[Delivery]]:
+        """Settle what is finished and take what is next."""
+        self._recover_what_was_lost()
+        token, asked = new_id(), clock.monotonic()
+        answer = self._ask(token)
+        received = clock.monotonic()
+        self._outage.is_over()
+        self._has_looked = True
+        deliveries = [
+            Delivery(self._renewal.hold(reservation, asked=asked), received)
+            for reservation in answer.popped.reservations
+        ]
+        self._tell(answer.stale)
+        if deliveries and self._is_stopping:
+            # Told to stop while the store was asked: nothing has started, so all goes back uncharged.
+            self._let_go(deliveries)
+            self._lost_token, deliveries = token, []
+        return answer.popped, deliveries
+
+    def _ask(self, token: str) -> Exchange:
+        queues = self._settings.queues
+        try:
+            if self._finished:
+                return self._driver.exchange([verdict.settlement for verdict in self._finished], queues, token, _ROOM)
+            return Exchange((), self._driver.pop(queues, token, _ROOM))
+        except Exception as error:  # whatever it was, what the pop may have reserved must not wait for its lease
+            if not isinstance(error, StoreRefused):
+                self._lost_token = token
+            self._give_up_the_overdue()
+            raise
+
+    def _recover_what_was_lost(self) -> None:
+        if self._lost_token is not None:
+            self._driver.recover(self._lost_token)
+            self._lost_token = None
+
+    def _work(self, delivery: Delivery) -> None:
+        self._is_idle = False
+        try:
+            verdict = self._processor.judge(delivery)
+        finally:
+            # Also after a bug: a lease that nobody lets go of would keep its job from everybody.
+            self._let_go([delivery])
+        self._jobs += 1
+        self._was_cut_short |= isinstance(verdict.attempt.outcome, Interrupted)
+        self._finished.append(verdict)
+        if not verdict.is_done:
+            self._settle()
+
+    def _let_go(self, deliveries: Sequence[Delivery]) -> None:
+        for delivery in deliveries:
+            self._renewal.let_go(delivery.lease)
+
+    def _settle(self) -> None:
+        """Settle what is finished now, trying again while its lease lives."""
+        while self._finished:
+            try:
+                stale = self._driver.settle([verdict.settlement for verdict in self._finished])
+            except Exception as error:  # its outcome is known only here, so it is kept whatever went wrong
+                self._note_failure(error)
+                self._give_up_the_overdue()
+                if self._finished:
+                    pause(self._outage.next_pause(), until=lambda: self._alarm.is_interrupted)
+            else:
+                self._outage.is_over()
+                self._tell(stale)
+
+    def _note_failure(self, error: Exception) -> None:
+        if isinstance(error, ConnectionLost | StoreRefused):
+            self._outage.has(error)
+        else:
+            log.complain(logger, "Settling failed; trying again.")
+
+    def _give_up_the_overdue(self) -> None:
+        """Stop trying to settle what somebody else may hold by now, and all if the worker must go at once."""
+        kept = []
+        for verdict in self._finished:
+            if not verdict.delivery.lease.is_over and not self._alarm.is_interrupted:
+                kept.append(verdict)
+                continue
+            self._was_cut_short |= self._alarm.is_interrupted
+            self._processor.tell_lost(verdict, "the store was away as long as the lease lived", known=False)
+        self._finished = kept
+
+    def _tell(self, stale: Sequence[Settlement]) -> None:
+        """Tell of what was settled, now that the store has answered."""
+        finished, self._finished = self._finished, []
+        late = {settlement.reservation.receipt for settlement in stale}
+        for verdict in finished:
+            if verdict.delivery.reservation.receipt in late:
+                self._processor.tell_lost(verdict, "its lease had passed to somebody else", known=True)
+            else:
+                self._processor.tell(verdict)
+
+    def _rest(self, popped: Popped) -> None:
+        """Wait until there may be work, the next job falls due, or it is time to stop."""
+        if not self._is_idle:
+            self._is_idle = True
+            self._told.idle(self._settings.queues)
+        if self._reason_to_stop() is not None:
+            return
+        wait = self._settings.sleep
+        if popped.next_due is not None:
+            wait = min(wait, max(_SHORTEST_WAIT, popped.next_due - popped.now))
+        if self._settings.max_time is not None:
+            wait = min(wait, max(0.0, self._settings.max_time - self._age()))
+        self._driver.wait(self._settings.queues, timeout=wait, stopping=lambda: self._is_stopping)
+
+    def _settle_the_rest(self) -> None:
+        self._settle()
+        try:
+            self._recover_what_was_lost()
+        except Exception:  # the lease brings it back a little later
+            log.complain(logger, "What the last pop took could not be put back.")

@@ -1,0 +1,118 @@
+"""Leases: how long each lasts, and the thread that keeps those of running jobs alive."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from .. import clock, log
+from ..driver import Driver, Renewable
+from ..envelope import Reservation
+from ..errors import ConnectionLost, StoreRefused
+
+logger = logging.getLogger(__name__)
+
+# Renewed this many times within a lease, so that one lost renewal costs nothing.
+_TIMES = 3
+
+# After a renewal that failed, the next try follows sooner than the next one would be due.
+_RETRY_SHARE = 10
+
+
+class Lease:
+    """How long a delivery is honoured, counted on this host from before the store was asked."""
+
+    def __init__(self, reservation: Reservation, ends: float) -> None:
+        self.reservation = reservation
+        self.ends = ends
+
+    @property
+    def is_over(self) -> bool:
+        """Whether somebody else may hold the job by now."""
+        return clock.monotonic() >= self.ends
+
+
+class Renewal:
+    """Renews what is held, from a thread of its own, if the driver can and it is wanted.
+
+    A store that is away is tried again; a lease that is lost is logged once and then left alone.
+    """
+
+    def __init__(self, driver: Driver, *, is_wanted: bool, retry_after: float) -> None:
+        self._driver = driver if is_wanted and isinstance(driver, Renewable) else None
+        self._retry_after = driver.retry_after if isinstance(driver, Renewable) else retry_after
+        self._held: set[Lease] = set()
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._is_failing = False
+
+    def __enter__(self) -> Renewal:
+        if self._driver is not None:
+            self._ended.clear()
+            self._thread = threading.Thread(target=self._run, args=(self._driver,), name="renewal", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            # A renewal that hangs in the store must not hang the worker; what it renews is settled by now.
+            self._thread.join(timeout=self._retry_after / _TIMES)
+            self._thread = None
+
+    def hold(self, reservation: Reservation, *, asked: float) -> Lease:
+        """Keep this delivery alive from now on. `asked`: when its pop was sent, on the monotonic clock."""
+        lease = Lease(reservation, asked + self._retry_after)
+        with self._lock:
+            self._held.add(lease)
+        return lease
+
+    def let_go(self, lease: Lease) -> None:
+        """Renew it no longer; it is being settled."""
+        with self._lock:
+            self._held.discard(lease)
+
+    def _run(self, driver: Renewable) -> None:
+        pause = every = self._retry_after / _TIMES
+        while not self._ended.wait(pause):
+            pause = every if self._renew(driver) else every / _RETRY_SHARE
+
+    def _renew(self, driver: Renewable) -> bool:
+        with self._lock:
+            leases = list(self._held)
+        if not leases:
+            return True
+        sent = clock.monotonic()
+        try:
+            lost = driver.renew([lease.reservation for lease in leases])
+        except (ConnectionLost, StoreRefused) as error:
+            self._fail("A lease could not be renewed; trying again: %s", error)
+            return False
+        except Exception:  # whatever a driver raises, the jobs after this one need their renewal, too
+            log.complain(logger, "Renewing leases failed.")
+            return False
+        self._is_failing = False
+        self._take_note(leases, {reservation.receipt for reservation in lost}, sent + self._retry_after)
+        return True
+
+    def _take_note(self, leases: list[Lease], lost: set[str], ends: float) -> None:
+        for lease in leases:
+            if lease.reservation.receipt not in lost:
+                lease.ends = ends
+                continue
+            with self._lock:
+                was_held = lease in self._held
+                self._held.discard(lease)
+            if was_held:  # or it was settled meanwhile, which ends a lease as well
+                envelope = lease.reservation.envelope
+                logger.warning(
+                    "[job:%s] %s has lost its lease while it runs; its settlement will be refused.",
+                    envelope.id,
+                    envelope.name,
+                )
+
+    def _fail(self, message: str, error: Exception) -> None:
+        if not self._is_failing:
+            self._is_failing = True
+            logger.warning(message, error)

@@ -1,0 +1,45 @@
+"""What a worker is told, and why it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ..options import WorkerDefaults
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How a worker looks for jobs, when it ends, and what it lets stand in for what a job does not set.
+
+    `queues` in order of priority. `sleep`: the longest wait between two looks. `once`: look once, run what is
+    found. `stop_when_empty`: end when nothing is due; jobs that wait for their time do not count. `max_jobs` and
+    `max_time` (seconds) end it after so much. `renew`: keep the leases of running jobs alive. `retry_after`: how
+    long a lease lasts if the driver does not say.
+    """
+
+    queues: tuple[str, ...]
+    defaults: WorkerDefaults = WorkerDefaults()
+    sleep: float = 3.0
+    once: bool = False
+    stop_when_empty: bool = False
+    max_jobs: int | None = None
+    max_time: float | None = None
+    renew: bool = True
+    retry_after: float = 90.0
+
+
+class Stop(Enum):
+    """Why a worker ended. `exit_code` is 0 unless it cut a job short or left one unsettled."""
+
+    SIGNAL = "it was told to stop"
+    INTERRUPTED = "it was told twice to stop, and cut short what it was doing"
+    ONCE = "it was to look once"
+    EMPTY = "nothing is due"
+    MAX_JOBS = "it has run as many jobs as it was to"
+    MAX_TIME = "its time is up"
+
+    @property
+    def exit_code(self) -> int:
+        """What the process should exit with."""
+        return 1 if self is Stop.INTERRUPTED else 0
