@@ -1,0 +1,158 @@
+"""The driver that keeps jobs in database tables."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+
+import sqlalchemy as sa
+
+from ... import clock as clocks
+from ...driver import Renewable, TracksProgress, Transactional
+from ...envelope import Exchange, Popped, Progress, Push, Pushed, Reservation, Room, Settlement
+from ...validation import queue_name
+from .dialects import Watch
+from .failed import FailedJobs
+from .operators import Operators
+from .popping import Look, Popping
+from .pushing import Pushing, check_names
+from .remembering import Memory
+from .settling import Settling
+
+
+class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transactional):
+    """Keeps jobs in tables, on an engine of its own (see `open_engine` and `engine_beside`).
+
+    `app_engine` is the app's engine for the same database, if it has one: jobs can then be pushed within the app's
+    own transactions. `retry_after` is how long a lease lasts, `remember_ids` how long an id is known from its push.
+    `clock` is "store" for the server's time or "local" for this process's.
+    """
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        *,
+        retry_after: float = 90.0,
+        remember_ids: float = 3_600.0,
+        clock: str = "store",
+        wal: bool = True,
+        app_engine: sa.Engine | None = None,
+        owns_engine: bool = True,
+    ) -> None:
+        super().__init__(
+            engine, retry_after=retry_after, remember_ids=remember_ids, clock=clock, wal=wal, owns_engine=owns_engine
+        )
+        self.memory = Memory(self.compile, remember_ids=self.remember_ids, retry_after=self.retry_after)
+        self._pushing = Pushing(self.compile, self.memory)
+        self._popping = Popping(self.compile, retry_after=self.retry_after)
+        self._settling = Settling(self.compile, self.memory, retry_after=self.retry_after)
+        self._app_engine = app_engine
+        self._found_nothing = True
+        self._watching = threading.Lock()
+        self._watch: Watch | None = None
+
+    def push(self, pushes: Sequence[Push]) -> list[Pushed]:
+        """Store the jobs in one transaction, each once by its id."""
+        check_names(pushes)
+        if not pushes:
+            return []
+        with self.writing() as transaction:
+            return self._pushing.store(transaction, pushes)
+
+    def push_within(self, connection: sa.Connection, pushes: Sequence[Push]) -> list[Pushed]:
+        """Store the jobs through the app's own connection: visible with its commit, or never."""
+        check_names(pushes)
+        if not pushes:
+            return []
+        with self.within(connection) as transaction:
+            return self._pushing.store(transaction, pushes)
+
+    def shares(self, engine: sa.Engine) -> bool:
+        """Whether this is the app's engine that the driver stands beside."""
+        # An engine with other execution options is another object on the same pool.
+        return self._app_engine is not None and engine.pool is self._app_engine.pool
+
+    def pop(self, queues: Sequence[str], token: str, room: Room) -> Popped:
+        """Reserve what is due, by queue priority, in one transaction. An idle queue is only read."""
+        names = [queue_name(queue) for queue in queues]
+        if self._found_nothing:
+            look = self._look(names)
+            if not look.has_work:
+                return look.popped()
+        return self.exchange((), names, token, room).popped
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
+        """Settle deliveries, each whole or not at all, and return those that came too late."""
+        if not settlements:
+            return []
+        with self.writing() as transaction:
+            return self._settling.settle(transaction, settlements)
+
+    def exchange(self, settlements: Sequence[Settlement], queues: Sequence[str], token: str, room: Room) -> Exchange:
+        """Settle, then pop, in one transaction."""
+        names = [queue_name(queue) for queue in queues]
+        with self.writing() as transaction:
+            stale = self._settling.settle(transaction, settlements) if settlements else []
+            popped = self._popping.take(transaction, names, token, room, self.present(transaction))
+        self._found_nothing = not popped.reservations
+        return Exchange(tuple(stale), popped)
+
+    def recover(self, token: str, keep: Collection[str] = ()) -> int:
+        """Put back, uncharged and at the head of their queues, what the pop with this token still holds."""
+        with self.writing() as transaction:
+            return self._settling.recover(transaction, token, keep)
+
+    def renew(self, reservations: Sequence[Reservation]) -> list[Reservation]:
+        """Extend the live leases by `retry_after` from now and return those that are lost."""
+        if not reservations:
+            return []
+        with self.writing() as transaction:
+            return self._settling.renew(transaction, reservations)
+
+    def note_progress(self, reservation: Reservation, progress: Progress) -> bool:
+        """Store the latest progress beside the job; false when the reservation is stale."""
+        with self.writing() as transaction:
+            return self._settling.note_progress(transaction, reservation, progress)
+
+    def wait(self, queues: Sequence[str], *, timeout: float, stopping: Callable[[], bool]) -> None:
+        """Return when there is work in these queues, after `timeout` seconds, or soon after `stopping()`."""
+        names = [queue_name(queue) for queue in queues]
+        deadline = clocks.monotonic() + timeout
+        watch, seen = self._watched(), None
+        while not stopping() and (left := deadline - clocks.monotonic()) > 0:
+            # Asked before the look, so that what is committed after the look changes the next count.
+            count = watch.count()
+            if count is not None and count != seen:
+                seen = count
+                look = self._look(names)
+                if look.has_work:
+                    return
+                deadline = min(deadline, _due(look))
+            time.sleep(min(watch.interval, left))
+
+    def close(self) -> None:
+        """Close the driver's own connections. It opens them again when it is used again."""
+        with self._watching:
+            watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()
+        super().close()
+
+    def _look(self, queues: Sequence[str]) -> Look:
+        with self.reading() as transaction:
+            return self._popping.look(transaction, queues)
+
+    def _watched(self) -> Watch:
+        with self._watching:
+            if self._watch is None:
+                with self.reading():
+                    self._watch = self.dialect.watch(self.engine)
+            return self._watch
+
+
+def _due(look: Look) -> float:
+    """When to look again, by the monotonic clock."""
+    if look.next_due is None:
+        return float("inf")
+    return clocks.monotonic() + max(0.0, look.next_due - look.now)

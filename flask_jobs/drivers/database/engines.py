@@ -1,0 +1,44 @@
+"""The engines that the driver opens for itself."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.pool import ConnectionPoolEntry
+
+BUSY_TIMEOUT = 5.0
+"""Seconds that SQLite waits for another process's transaction to end."""
+
+
+def open_engine(url: str | sa.URL, *, durable: bool = False) -> sa.Engine:
+    """An engine for jobs alone, never shared with the app's own work.
+
+    On SQLite it waits up to `BUSY_TIMEOUT` for a lock. What is committed survives the death of any process; with
+    `durable` also a power cut, at the price of a disk flush for each commit.
+    """
+    target = sa.make_url(url)
+    if target.get_backend_name() != "sqlite":
+        return sa.create_engine(target, pool_pre_ping=True)
+    # Threads beyond the pool's size get a connection all the same; the file's lock is what they wait for.
+    engine = sa.create_engine(target, poolclass=sa.QueuePool, max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT})
+    sa.event.listen(engine, "connect", _Settings(durable=durable).apply)
+    return engine
+
+
+def engine_beside(app_engine: sa.Engine, *, durable: bool = False) -> sa.Engine:
+    """An engine of our own for the database of the app's engine."""
+    return open_engine(app_engine.url, durable=durable)
+
+
+class _Settings:
+    """What each of our SQLite connections is told when it is opened."""
+
+    def __init__(self, *, durable: bool) -> None:
+        self._synchronous = "FULL" if durable else "NORMAL"
+
+    def apply(self, connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+        # Transactions are begun by name; Python's driver would otherwise begin its own kind.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA synchronous = {self._synchronous}")
+        cursor.close()

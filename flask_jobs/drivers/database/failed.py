@@ -1,0 +1,201 @@
+"""The failed jobs: pages, retry, and forgetting, in bounded steps that never leave a job in two places or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from ... import history
+from ...driver import PORTION, StoresFailedJobs
+from ...envelope import Counters, FailedJob, Hook
+from ...validation import queue_name, seconds
+from ..transitions import moved_deadline, retried
+from .access import Access
+from .rows import FAILED_COLUMNS, FailedRow
+from .schema import READY, failed, jobs
+from .statements import Compiler, OwnTransaction, constant, limited, parameter
+
+_ID = parameter("job_id", sa.String)
+_ROW = failed.c.seq == parameter("row_seq", sa.BigInteger)
+
+
+class FailedJobs(Access, StoresFailedJobs):
+    """Keeps failed jobs until they are retried or forgotten."""
+
+    def failed(
+        self, *, queue: str | None = None, name: str | None = None, before: int | None = None, limit: int = 50
+    ) -> list[FailedJob]:
+        """A page of failed jobs, newest first; `before` is the `position` of the last one of the page before."""
+        wanted = {**_wanted(queue, name), "before": before if before is not None else _BEYOND_ALL, "limit": limit}
+        with self.reading() as transaction:
+            rows = transaction.rows(self._failed.page[_shape(queue, name)], wanted)
+            return [FailedRow._make(row).failed_job() for row in rows]
+
+    def find_failed(self, job_id: str) -> FailedJob | None:
+        """The failed job with this id, or None."""
+        with self.reading() as transaction:
+            rows = transaction.rows(self._failed.find, {"job_id": job_id})
+            return FailedRow._make(rows[0]).failed_job() if rows else None
+
+    def count_failed(self, *, queue: str | None = None, name: str | None = None) -> int:
+        """How many failed jobs are kept."""
+        with self.reading() as transaction:
+            return int(transaction.rows(self._failed.count[_shape(queue, name)], _wanted(queue, name))[0][0])
+
+    def newest_failed(self) -> int:
+        """The `position` of the newest failed job, 0 if there is none."""
+        with self.reading() as transaction:
+            return int(transaction.rows(self._failed.newest, {})[0][0])
+
+    def retry(self, job_id: str, new_id: str) -> bool:
+        """Put the failed job back under `new_id`, in one step. False if there is no such failed job."""
+        with self.writing() as transaction:
+            found = transaction.rows(self._failed.to_retry, {"job_id": job_id})
+            return bool(self._put_back(transaction, found, lambda: new_id))
+
+    def retry_many(
+        self,
+        new_id: Callable[[], str],
+        *,
+        upto: int,
+        queue: str | None = None,
+        name: str | None = None,
+        limit: int = PORTION,
+    ) -> list[tuple[str, str]]:
+        """Retry the oldest failed jobs with a `position` of at most `upto`, up to `limit` of them, in one step."""
+        wanted = {**_wanted(queue, name), "upto": upto, "limit": limit}
+        with self.writing() as transaction:
+            found = transaction.rows(self._failed.oldest[_shape(queue, name)], wanted)
+            return self._put_back(transaction, found, new_id)
+
+    def forget(self, job_id: str) -> bool:
+        """Delete the failed job; says whether it was there."""
+        with self.writing() as transaction:
+            return transaction.run(self._failed.forget, {"job_id": job_id}) > 0
+
+    def flush(self, *, older_than: float | None = None, queue: str | None = None, limit: int = PORTION) -> int:
+        """Delete up to `limit` failed jobs, those that failed at least `older_than` seconds ago; returns how many."""
+        age = 0.0 if older_than is None else seconds(older_than, what="older_than")
+        wanted = {**_wanted(queue, None), "age": age, "limit": limit}
+        with self.writing() as transaction:
+            found = transaction.rows(self._failed.old[older_than is not None, queue is not None], wanted)
+            return transaction.run_many(self._failed.remove, [{"row_seq": seq} for (seq,) in found]) if found else 0
+
+    def note_hook(self, job_id: str, hook: Hook) -> None:
+        """Record what became of the job's `failed()` method."""
+        with self.writing() as transaction:
+            transaction.run(self._failed.note_hook, {"job_id": job_id, "hook_now": hook.value})
+
+    def _put_back(
+        self, transaction: OwnTransaction, found: Sequence[tuple[Any, ...]], new_id: Callable[[], str]
+    ) -> list[tuple[str, str]]:
+        if not found:
+            return []
+        now = self.present(transaction)
+        jobs_ = [_Retried._make(row) for row in found]
+        rows = [job.as_parameters(new_id(), now) for job in jobs_]
+        transaction.run_many(self._failed.put_back, rows)
+        transaction.run_many(self._failed.remove, rows)
+        return [(job.id, str(row["new_id"])) for job, row in zip(jobs_, rows, strict=True)]
+
+    @cached_property
+    def _failed(self) -> _Statements:
+        return _Statements(self.compile)
+
+
+_BEYOND_ALL = 2**63 - 1
+
+_YES_NO = (False, True)
+
+_Shape = tuple[bool, bool]
+
+
+def _shape(queue: str | None, name: str | None) -> _Shape:
+    return queue is not None, name is not None
+
+
+def _wanted(queue: str | None, name: str | None) -> dict[str, object]:
+    return {"queue": None if queue is None else queue_name(queue), "name": name}
+
+
+class _Retried(NamedTuple):
+    """What of a failed job is reckoned anew when it is retried; the rest is copied where it lies."""
+
+    seq: int
+    id: str
+    attempts: int
+    pushed_at: float
+    retry_until: float | None
+    history: str | None
+
+    def as_parameters(self, new_id: str, now: float) -> dict[str, object]:
+        entry = retried(self.id, Counters(self.attempts), now)
+        return {
+            "row_seq": self.seq,
+            "new_id": new_id,
+            "pushed_at": now,
+            "retry_until": moved_deadline(self.retry_until, pushed_at=self.pushed_at, now=now),
+            "past": history.dump(history.extended(history.load(self.history), entry)),
+        }
+
+
+class _Statements:
+    def __init__(self, compile_: Compiler) -> None:
+        retried_columns = [failed.c[name] for name in _Retried._fields]
+        of_id = failed.c.id == _ID
+        taking, holding = compile_.dialect.taking, compile_.dialect.holding
+        by_id = sa.select(*retried_columns).where(of_id).order_by(failed.c.seq.desc())
+        page = sa.select(*FAILED_COLUMNS).where(failed.c.seq < parameter("before", sa.BigInteger))
+        oldest = sa.select(*retried_columns).where(failed.c.seq <= parameter("upto", sa.BigInteger))
+        self.page = _shapes(compile_, limited(page.order_by(failed.c.seq.desc())))
+        self.count = _shapes(compile_, sa.select(sa.func.count()).select_from(failed))
+        self.oldest = _shapes(compile_, taking(limited(oldest.order_by(failed.c.seq))))
+        self.find = compile_(sa.select(*FAILED_COLUMNS).where(of_id).order_by(failed.c.seq.desc()))
+        self.newest = compile_(sa.select(sa.func.coalesce(sa.func.max(failed.c.seq), constant(0))))
+        self.to_retry = compile_(holding(by_id))
+        self.forget = compile_(sa.delete(failed).where(of_id))
+        self.remove = compile_(sa.delete(failed).where(_ROW))
+        self.note_hook = compile_(sa.update(failed).where(of_id).values(hook=parameter("hook_now", sa.String)))
+        self.put_back = compile_(_put_back())
+        self.old = {(aged, queued): compile_(_old(compile_, aged, queued)) for aged in _YES_NO for queued in _YES_NO}
+
+
+def _shapes(compile_: Compiler, select: sa.Select[Any]) -> dict[_Shape, Any]:
+    """The statement for all jobs, for those of a queue, of a name, and of both."""
+    of_queue = failed.c.queue == parameter("queue", sa.String)
+    of_name = failed.c.name == parameter("name", sa.String)
+    return {
+        (False, False): compile_(select),
+        (True, False): compile_(select.where(of_queue)),
+        (False, True): compile_(select.where(of_name)),
+        (True, True): compile_(select.where(of_queue, of_name)),
+    }
+
+
+def _old(compile_: Compiler, aged: bool, queued: bool) -> sa.Select[Any]:
+    """The oldest failed jobs, in an order that an index has."""
+    old = limited(sa.select(failed.c.seq))
+    if queued:
+        old = old.where(failed.c.queue == parameter("queue", sa.String))
+    if not aged:
+        return old
+    return old.where(failed.c.failed_at <= compile_.now - parameter("age", sa.Double))
+
+
+def _put_back() -> sa.Insert:
+    values: dict[str, sa.ColumnElement[Any]] = {
+        "id": parameter("new_id", sa.String),
+        "name": failed.c.name,
+        "queue": failed.c.queue,
+        "body": failed.c.body,
+        "state": constant(READY),
+        "at": sa.literal_column("0.0", sa.Double),
+        "pushed_at": parameter("pushed_at", sa.Double),
+        "retry_until": parameter("retry_until", sa.Double),
+        "retried_from": failed.c.id,
+        "history": parameter("past", sa.Text),
+    }
+    return sa.insert(jobs).from_select(list(values), sa.select(*values.values()).where(_ROW))

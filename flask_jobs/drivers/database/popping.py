@@ -1,0 +1,182 @@
+"""Reserving what is due, and taking in again what was given out and whose lease ran out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from ... import history
+from ...envelope import Popped, Reclaimed, Room
+from ..transitions import RECLAIMED_AT_ONCE, in_turn, taken_in
+from .rows import JOB_COLUMNS, JobRow
+from .schema import DELAYED, READY, RESERVED, jobs, paused
+from .statements import Compiler, OwnTransaction, Parameters, Statement, constant, limited, parameter
+
+# The order in which jobs were popped is told by their leases: each ends so much later than the one before.
+_APART = 1e-6
+
+_QUEUE = parameter("queue", sa.String)
+_NOW = parameter("now", sa.Double)
+_FOREVER = sa.literal_column("1e18", sa.Double)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a plain read shows of some queues: whether a pop would find work, and if not, when it might."""
+
+    now: float
+    has_work: bool
+    next_due: float | None
+
+    def popped(self) -> Popped:
+        """The answer of a pop that finds nothing."""
+        return Popped((), self.now, self.next_due)
+
+
+class Popping:
+    """Takes jobs in the order of their queues, and within a queue from two lanes in turn.
+
+    The lanes are the jobs pushed without delay and the ones that have waited out a delay; neither makes the other
+    wait. What stands at the head of its queue (pushed to the front, or recovered) comes before both.
+    """
+
+    def __init__(self, compile_: Compiler, *, retry_after: float) -> None:
+        self._retry_after = retry_after
+        self._look = compile_(_look(compile_))
+        self._ready = compile_(compile_.dialect.taking(_lane(READY)))
+        self._due = compile_(compile_.dialect.taking(_lane(DELAYED).where(jobs.c.at <= _NOW)))
+        self._expired = compile_(compile_.dialect.taking(_lane(RESERVED).where(jobs.c.at <= _NOW)))
+        self._reserve = compile_(_reserve())
+        self._reclaim = compile_(_reclaim())
+        self._due_first: dict[str, bool] = {}
+
+    def look(self, transaction: OwnTransaction, queues: Sequence[str]) -> Look:
+        """Look at the queues without touching anything."""
+        now, has_work, dues = 0.0, False, []
+        for queue in queues:
+            now, ready, delayed, reserved, held_until = transaction.rows(self._look, {"queue": queue})[0]
+            if held_until > now:
+                dues.append(held_until)
+                continue
+            has_work = has_work or ready is not None
+            dues += [at for at in (delayed, reserved) if at is not None]
+        next_due = min((due for due in dues if due < 1e18), default=None)
+        return Look(now, has_work or (next_due is not None and next_due <= now), next_due)
+
+    def take(self, transaction: OwnTransaction, queues: Sequence[str], token: str, room: Room, now: float) -> Popped:
+        """Take in what expired, then reserve what there is room for."""
+        reclaimed = self._take_in(transaction, queues, now)
+        taken = self._choose(transaction, queues, room, now)
+        if not taken:
+            look = self.look(transaction, queues)
+            return Popped((), now, look.next_due, tuple(reclaimed))
+        lease = now + self._retry_after
+        alone = len(taken) == 1
+        rows = [
+            {"row_seq": row.seq, "lease": lease + place * _APART, "holder": token, "is_alone": alone}
+            for place, row in enumerate(taken)
+        ]
+        transaction.run_many(self._reserve, rows)
+        return Popped(tuple([row.reservation(token, now) for row in taken]), now, None, tuple(reclaimed))
+
+    def _choose(self, transaction: OwnTransaction, queues: Sequence[str], room: Room, now: float) -> list[JobRow]:
+        taken: list[JobRow] = []
+        used = 0.0
+        for queue in queues:
+            for row in self._waiting(transaction, queue, room.limit - len(taken), now):
+                expected = room.expected(row.name, row.counters)
+                if not room.fits(expected, taken=len(taken), used=used):
+                    return taken
+                taken.append(row)
+                used += expected
+                if len(taken) >= room.limit:
+                    return taken
+        return taken
+
+    def _waiting(self, transaction: OwnTransaction, queue: str, limit: int, now: float) -> Iterator[JobRow]:
+        at = {"queue": queue, "now": now, "limit": limit}
+        due_first = self._due_first.get(queue, False)
+        rows = in_turn(_read(transaction, self._ready, at), _read(transaction, self._due, at), due_first=due_first)
+        for row in rows:
+            self._due_first[queue] = not due_first
+            yield row
+
+    def _take_in(self, transaction: OwnTransaction, queues: Sequence[str], now: float) -> list[Reclaimed]:
+        expired: list[JobRow] = []
+        for queue in queues:
+            at = {"queue": queue, "now": now, "limit": RECLAIMED_AT_ONCE - len(expired)}
+            expired += map(JobRow._make, transaction.rows(self._expired, at))
+        if expired:
+            transaction.run_many(self._reclaim, [_reclaimed(row, now) for row in expired])
+        return [Reclaimed(row.envelope, row.attempts, bool(row.alone)) for row in expired]
+
+
+def _read(transaction: OwnTransaction, lane: Statement, at: Parameters) -> Iterator[JobRow]:
+    """The lane's rows; a generator, so that nothing is read of a lane whose turn does not come."""
+    yield from map(JobRow._make, transaction.stream(lane, at))
+
+
+def _reclaimed(row: JobRow, now: float) -> dict[str, object]:
+    counters, entry = taken_in(row.counters, alone=bool(row.alone), now=now)
+    past = history.load(row.history)
+    return {
+        "row_seq": row.seq,
+        "due": now,
+        "past": history.dump(history.extended(past, entry)),
+        "attempts_then": counters.attempts,
+        "interruptions_then": counters.interruptions,
+    }
+
+
+def _lane(state: int) -> sa.Select[Any]:
+    is_paused = sa.exists().where(paused.c.queue == _QUEUE, sa.or_(paused.c.until.is_(None), paused.c.until > _NOW))
+    lane = sa.select(*JOB_COLUMNS).where(jobs.c.state == constant(state), jobs.c.queue == _QUEUE, ~is_paused)
+    return limited(lane.order_by(jobs.c.at, jobs.c.seq))
+
+
+def _look(compile_: Compiler) -> sa.Select[Any]:
+    def earliest(state: int) -> sa.ScalarSelect[Any]:
+        of_state = (jobs.c.state == constant(state), jobs.c.queue == _QUEUE)
+        return sa.select(sa.func.min(jobs.c.at)).where(*of_state).scalar_subquery()
+
+    held_until = sa.select(sa.func.coalesce(paused.c.until, _FOREVER)).where(paused.c.queue == _QUEUE).scalar_subquery()
+    return sa.select(
+        compile_.now,
+        earliest(READY),
+        earliest(DELAYED),
+        earliest(RESERVED),
+        sa.func.coalesce(held_until, sa.literal_column("0.0", sa.Double)),
+    )
+
+
+def _reserve() -> sa.Update:
+    return (
+        sa.update(jobs)
+        .where(jobs.c.seq == parameter("row_seq", sa.BigInteger))
+        .values(
+            state=constant(RESERVED),
+            at=parameter("lease", sa.Double),
+            token=parameter("holder", sa.String),
+            alone=parameter("is_alone", sa.Boolean),
+            attempts=jobs.c.attempts + constant(1),
+        )
+    )
+
+
+def _reclaim() -> sa.Update:
+    return (
+        sa.update(jobs)
+        .where(jobs.c.seq == parameter("row_seq", sa.BigInteger))
+        .values(
+            state=constant(DELAYED),
+            at=parameter("due", sa.Double),
+            token=sa.null(),
+            progress=sa.null(),
+            history=parameter("past", sa.Text),
+            attempts=parameter("attempts_then", sa.Integer),
+            interruptions=parameter("interruptions_then", sa.Integer),
+        )
+    )

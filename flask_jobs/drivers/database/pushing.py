@@ -1,0 +1,123 @@
+"""Storing jobs, each id once."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from ...driver import PORTION
+from ...envelope import After, Push, Pushed
+from ...validation import queue_name
+from .remembering import Memory
+from .schema import DELAYED, READY, ended, failed, jobs
+from .statements import Compiler, Transaction, constant, instant_parameters, parameter
+
+
+class Pushing:
+    """Inserts jobs whose ids are neither stored, nor failed, nor remembered."""
+
+    def __init__(self, compile_: Compiler, memory: Memory) -> None:
+        self._memory = memory
+        self._insert = compile_(_insert(compile_))
+        self._stored_by = compile_(
+            sa.select(jobs.c.seq).where(
+                jobs.c.id == parameter("id", sa.String), jobs.c.token == parameter("push", sa.String)
+            )
+        )
+        self._head = compile_(select_head())
+
+    def store(self, transaction: Transaction, pushes: Sequence[Push]) -> list[Pushed]:
+        """Store what is new, in portions; says of each push whether it was stored."""
+        # The first statement is a write: a read that turns into a write fails at once if others wrote in between.
+        self._memory.prune(transaction, len(pushes), always=any(push.front for push in pushes))
+        pushed: list[Pushed] = []
+        for start in range(0, len(pushes), PORTION):
+            pushed += self._store_portion(transaction, pushes[start : start + PORTION])
+        return pushed
+
+    def _store_portion(self, transaction: Transaction, pushes: Sequence[Push]) -> list[Pushed]:
+        # Marks the rows of this push, so that an id of ours can be told from one that was there before.
+        mark = secrets.token_hex(8)
+        heads = self._heads(transaction, pushes)
+        rows = [_row(push, mark, heads) for push in pushes]
+        stored = transaction.run_many(self._insert, rows) if len(rows) > 1 else transaction.run(self._insert, rows[0])
+        if stored == len(rows):
+            return [Pushed(push.envelope.id) for push in pushes]
+        return self._answers(transaction, pushes, mark)
+
+    def _heads(self, transaction: Transaction, pushes: Sequence[Push]) -> dict[str, float]:
+        """The place before all others of each queue that something is pushed to the front of.
+
+        What is pushed to the front together shares one place and so keeps its order.
+        """
+        queues = {push.envelope.queue for push in pushes if push.front}
+        return {queue: transaction.rows(self._head, {"queue": queue})[0][0] for queue in queues}
+
+    def _answers(self, transaction: Transaction, pushes: Sequence[Push], mark: str) -> list[Pushed]:
+        answers: dict[str, bool] = {}
+        pushed: list[Pushed] = []
+        for push in pushes:
+            id_ = push.envelope.id
+            repeated = id_ in answers
+            if not repeated:
+                answers[id_] = bool(transaction.rows(self._stored_by, {"id": id_, "push": mark}))
+            pushed.append(Pushed(id_, stored=answers[id_] and not repeated))
+        return pushed
+
+
+def check_names(pushes: Sequence[Push]) -> None:
+    """Raise `InvalidArgument` for a queue name that no store could serve, before anything is sent."""
+    for push in pushes:
+        queue_name(push.envelope.queue)
+
+
+def select_head() -> sa.Select[Any]:
+    """The place before all that is ready in a queue."""
+    first = sa.func.coalesce(sa.func.min(jobs.c.at), sa.literal_column("0.0", sa.Double))
+    return sa.select(first - constant(1)).where(
+        jobs.c.state == constant(READY), jobs.c.queue == parameter("queue", sa.String)
+    )
+
+
+def _row(push: Push, mark: str, heads: dict[str, float]) -> dict[str, object]:
+    envelope = push.envelope
+    row: dict[str, object] = {
+        "id": envelope.id,
+        "name": envelope.name,
+        "queue": envelope.queue,
+        "body": envelope.body,
+        "retried_from": envelope.retried_from,
+        "push": mark,
+        **instant_parameters("retry", push.retry_until),
+    }
+    if not _is_due_now(push):
+        return {**row, "state": DELAYED, **instant_parameters("due", push.due)}
+    place = heads[envelope.queue] if push.front else 0.0
+    return {**row, "state": READY, "due_amount": place, "due_relative": 0}
+
+
+def _is_due_now(push: Push) -> bool:
+    return isinstance(push.due, After) and push.due.seconds <= 0
+
+
+def _insert(compile_: Compiler) -> sa.Insert:
+    id_ = parameter("id", sa.String)
+    is_remembered = sa.exists().where(ended.c.id == id_, ended.c.until > compile_.now)
+    has_failed = sa.exists().where(failed.c.id == id_)
+    values = {
+        "id": id_,
+        "name": parameter("name", sa.String),
+        "queue": parameter("queue", sa.String),
+        "state": parameter("state", sa.SmallInteger),
+        "at": compile_.instant("due"),
+        "token": parameter("push", sa.String),
+        "pushed_at": compile_.now,
+        "retry_until": compile_.instant("retry"),
+        "retried_from": parameter("retried_from", sa.String),
+        "body": parameter("body", sa.Text),
+    }
+    new = sa.select(*values.values()).where(~is_remembered, ~has_failed)
+    return compile_.dialect.insert_new(jobs, list(values), new, unique=jobs.c.id)

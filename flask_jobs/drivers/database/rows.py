@@ -1,0 +1,166 @@
+"""Rows of the tables, and the values of the port that are made of them."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from ... import history
+from ...envelope import (
+    Counters,
+    Entry,
+    Envelope,
+    ErrorRecord,
+    FailedJob,
+    Hook,
+    Progress,
+    Reservation,
+    State,
+    StoredJob,
+)
+from .schema import DELAYED, RESERVED, failed, jobs
+
+
+class JobRow(NamedTuple):
+    """One row of `flask_jobs`, in the order of `JOB_COLUMNS`."""
+
+    seq: int
+    state: int
+    at: float
+    alone: bool
+    progress: str | None
+    id: str
+    name: str
+    queue: str
+    attempts: int
+    errors: int
+    releases: int
+    interruptions: int
+    pushed_at: float
+    retry_until: float | None
+    retried_from: str | None
+    history: str | None
+    body: str
+
+    @property
+    def envelope(self) -> Envelope:
+        """The job itself."""
+        return Envelope(self.id, self.name, self.queue, self.body, self.retried_from)
+
+    @property
+    def counters(self) -> Counters:
+        """What is counted of it."""
+        return Counters(self.attempts, self.errors, self.releases, self.interruptions)
+
+    def reservation(self, token: str, now: float) -> Reservation:
+        """The delivery that a pop with this token makes of the waiting row."""
+        return Reservation(
+            envelope=self.envelope,
+            counters=Counters(self.attempts + 1, self.errors, self.releases, self.interruptions),
+            receipt=f"{self.seq}:{token}",
+            now=now,
+            pushed_at=self.pushed_at,
+            retry_until=self.retry_until,
+            history=history.load(self.history),
+        )
+
+    def stored_job(self, now: float) -> StoredJob:
+        """The row as an operator sees it."""
+        return StoredJob(
+            envelope=self.envelope,
+            state=self._seen_state(now),
+            counters=self.counters,
+            pushed_at=self.pushed_at,
+            due=self.at if self.state == DELAYED else None,
+            leased_until=self.at if self.state == RESERVED else None,
+            retry_until=self.retry_until,
+            history=history.load(self.history),
+            progress=_load_progress(self.progress),
+        )
+
+    def _seen_state(self, now: float) -> State:
+        if self.state == RESERVED:
+            return State.RESERVED
+        return State.DELAYED if self.state == DELAYED and self.at > now else State.READY
+
+
+JOB_COLUMNS = [jobs.c[name] for name in JobRow._fields]
+
+
+class FailedRow(NamedTuple):
+    """One row of `flask_jobs_failed`, in the order of `FAILED_COLUMNS`."""
+
+    seq: int
+    failed_at: float
+    hook: str
+    error_type: str
+    error_message: str
+    error_traceback: str
+    error_causes: str
+    id: str
+    name: str
+    queue: str
+    attempts: int
+    errors: int
+    releases: int
+    interruptions: int
+    pushed_at: float
+    history: str | None
+    retried_from: str | None
+    body: str
+
+    def failed_job(self) -> FailedJob:
+        """The row as the port's value."""
+        return FailedJob(
+            envelope=Envelope(self.id, self.name, self.queue, self.body, self.retried_from),
+            error=ErrorRecord(
+                self.error_type, self.error_message, self.error_traceback, tuple(json.loads(self.error_causes))
+            ),
+            counters=Counters(self.attempts, self.errors, self.releases, self.interruptions),
+            pushed_at=self.pushed_at,
+            failed_at=self.failed_at,
+            position=self.seq,
+            history=history.load(self.history),
+            hook=Hook(self.hook),
+        )
+
+
+FAILED_COLUMNS = [failed.c[name] for name in FailedRow._fields]
+
+
+def error_parameters(error: ErrorRecord) -> dict[str, object]:
+    """The error as the columns of the failed record, storable whatever it says."""
+    return {
+        "error_type": history.storable(error.type),
+        "error_message": history.storable(error.message),
+        "error_traceback": history.storable(error.traceback),
+        "error_causes": json.dumps(error.causes),
+    }
+
+
+def counter_parameters(counters: Counters) -> dict[str, object]:
+    """The counters as columns."""
+    return {
+        "attempts": counters.attempts,
+        "errors": counters.errors,
+        "releases": counters.releases,
+        "interruptions": counters.interruptions,
+    }
+
+
+def history_after(reservation: Reservation, entry: Entry | None) -> str | None:
+    """The delivery's history with one more entry, as the column holds it."""
+    entries = () if entry is None else (entry,)
+    return history.dump(history.extended(reservation.history, *entries))
+
+
+def dump_progress(progress: Progress) -> str:
+    """The progress as the column holds it."""
+    return json.dumps([progress.done, progress.total, progress.message])
+
+
+def _load_progress(text: str | None) -> Progress | None:
+    if text is None:
+        return None
+    done, total, message = json.loads(text)
+    return Progress(done, total, message)

@@ -1,0 +1,133 @@
+"""The tables, their indexes and their version. `metadata` serves Alembic and Flask-Migrate.
+
+One index of `flask_jobs` beside its keys serves popping, what falls due and what expires, with no sort and no
+statistics: `(state, queue, at, seq)`. What `at` means depends on the state:
+
+- ready: 0, so that `seq` alone gives the order; below 0 at the head of the queue, the newest lowest;
+- delayed: the instant the job falls due;
+- reserved: the instant the lease ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from .dialects import LONG_TEXT, SEQUENCE, TABLE_OPTIONS
+
+READY, DELAYED, RESERVED = 0, 1, 2
+
+VERSION = 1
+
+metadata = sa.MetaData()
+
+
+def _whole_job() -> Sequence[sa.Column[Any]]:
+    """The columns that a job keeps when it moves between the waiting and the failed."""
+    return [
+        sa.Column("id", sa.String(36), nullable=False),
+        sa.Column("name", sa.String(120), nullable=False),
+        sa.Column("queue", sa.String(80), nullable=False),
+        *(sa.Column(counter, sa.Integer, nullable=False, server_default="0") for counter in COUNTERS),
+        sa.Column("pushed_at", sa.Double, nullable=False),
+        sa.Column("retry_until", sa.Double),
+        sa.Column("retried_from", sa.String(36)),
+        sa.Column("history", LONG_TEXT),
+        sa.Column("body", LONG_TEXT, nullable=False),
+    ]
+
+
+COUNTERS = ("attempts", "errors", "releases", "interruptions")
+
+jobs = sa.Table(
+    "flask_jobs",
+    metadata,
+    sa.Column("seq", SEQUENCE, primary_key=True, autoincrement=True),
+    sa.Column("state", sa.SmallInteger, nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    # Of a reserved job, who holds it; of a waiting one, which push stored it.
+    sa.Column("token", sa.String(64)),
+    sa.Column("alone", sa.Boolean(create_constraint=False), nullable=False, server_default=sa.false()),
+    sa.Column("progress", LONG_TEXT),
+    *_whole_job(),
+    sa.UniqueConstraint("id", name="uq_flask_jobs_id"),
+    sa.Index("ix_flask_jobs_next", "state", "queue", "at", "seq"),
+    **TABLE_OPTIONS,
+)
+
+# A position is never given out twice, so that a retry of all knows where to stop. The id is not unique here: a
+# failure must be recorded whatever has been recorded before.
+failed = sa.Table(
+    "flask_jobs_failed",
+    metadata,
+    sa.Column("seq", SEQUENCE, primary_key=True, autoincrement=True),
+    sa.Column("failed_at", sa.Double, nullable=False),
+    sa.Column("hook", sa.String(10), nullable=False),
+    sa.Column("error_type", LONG_TEXT, nullable=False),
+    sa.Column("error_message", LONG_TEXT, nullable=False),
+    sa.Column("error_traceback", LONG_TEXT, nullable=False),
+    sa.Column("error_causes", LONG_TEXT, nullable=False),
+    *_whole_job(),
+    sa.Index("ix_flask_jobs_failed_id", "id"),
+    sa.Index("ix_flask_jobs_failed_at", "failed_at"),
+    sa.Index("ix_flask_jobs_failed_queue", "queue", "seq", "name"),
+    sqlite_autoincrement=True,
+    **TABLE_OPTIONS,
+)
+
+# How deliveries ended, so that a repeated settlement is known again, and which ids are used up until when.
+ended = sa.Table(
+    "flask_jobs_ended",
+    metadata,
+    sa.Column("seq", SEQUENCE, primary_key=True, autoincrement=True),
+    sa.Column("id", sa.String(36), nullable=False),
+    sa.Column("settlement", sa.String(100)),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("until", sa.Double, nullable=False),
+    sa.Index("ix_flask_jobs_ended_id", "id"),
+    **TABLE_OPTIONS,
+)
+
+paused = sa.Table(
+    "flask_jobs_paused",
+    metadata,
+    sa.Column("queue", sa.String(80), primary_key=True),
+    sa.Column("until", sa.Double),
+    **TABLE_OPTIONS,
+)
+
+schema = sa.Table(
+    "flask_jobs_schema",
+    metadata,
+    sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+    **TABLE_OPTIONS,
+)
+
+_note_version = sa.insert(schema).values(version=sa.literal_column(str(VERSION)))
+
+
+def create_tables(connection: sa.Connection) -> None:
+    """Make the tables that are missing and note their version, within the connection's transaction."""
+    metadata.create_all(connection)
+    if connection.execute(sa.select(schema.c.version)).first() is None:
+        connection.execute(_note_version)
+
+
+def found_version(connection: sa.Connection) -> int | None:
+    """The version of the tables that are there, or None if there are none."""
+    if not sa.inspect(connection).has_table(schema.name):
+        return None
+    return connection.execute(sa.select(sa.func.max(schema.c.version))).scalar()
+
+
+def create_sql(dialect: sa.Dialect) -> str:
+    """The statements that make the tables, for a look or for the hands of a database administrator."""
+    statements: list[sa.sql.ClauseElement] = []
+    for table in metadata.sorted_tables:
+        statements.append(CreateTable(table))
+        statements += [CreateIndex(index) for index in sorted(table.indexes, key=lambda index: str(index.name))]
+    statements.append(_note_version)
+    return "".join(f"{str(statement.compile(dialect=dialect)).strip()};\n\n" for statement in statements)

@@ -1,0 +1,184 @@
+"""The ends of deliveries: fenced by the receipt, whole or not at all, and known again when they are repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from ...envelope import Ack, Fail, Hook, Progress, Release, Reservation, Settlement
+from .pushing import select_head
+from .remembering import Memory
+from .rows import counter_parameters, dump_progress, error_parameters, history_after
+from .schema import COUNTERS, DELAYED, READY, RESERVED, failed, jobs
+from .statements import Compiler, OwnTransaction, constant, instant_parameters, parameter
+
+# Named by its receipt, a delivery is live as long as nobody else has been given the job.
+_HELD = (
+    jobs.c.seq == parameter("row_seq", sa.BigInteger),
+    jobs.c.token == parameter("holder", sa.String),
+    jobs.c.state == constant(RESERVED),
+)
+
+
+class Settling:
+    """Applies settlements and everything else that a receipt gives a right to."""
+
+    def __init__(self, compile_: Compiler, memory: Memory, *, retry_after: float) -> None:
+        self._retry_after = retry_after
+        self._memory = memory
+        self._note_end = memory.noting_end(*_HELD)
+        self._note_release = memory.noting_release(*_HELD)
+        self._remove = compile_(sa.delete(jobs).where(*_HELD))
+        self._put_back = compile_(_put_back(compile_))
+        self._record = compile_(_record(compile_))
+        self._renew = compile_(_renew(compile_))
+        self._note_progress = compile_(
+            sa.update(jobs).where(*_HELD).values(progress=parameter("progress_now", sa.Text))
+        )
+        self._held_by = compile_(compile_.dialect.holding(_held_by()))
+        self._recover = compile_(_recover())
+        self._head = compile_(select_head())
+
+    def settle(self, transaction: OwnTransaction, settlements: Sequence[Settlement]) -> list[Settlement]:
+        """Apply the settlements whose deliveries are live, and return those that came too late."""
+        acks = [settlement for settlement in settlements if isinstance(settlement, Ack)]
+        stale = self._ack(transaction, acks)
+        for settlement in settlements:
+            match settlement:
+                case Release() if not self._release(transaction, settlement):
+                    stale.append(settlement)
+                case Fail() if not self._fail(transaction, settlement):
+                    stale.append(settlement)
+                case _:
+                    pass
+        self._memory.prune(transaction, len(settlements))
+        return stale
+
+    def renew(self, transaction: OwnTransaction, reservations: Sequence[Reservation]) -> list[Reservation]:
+        """Extend the live leases, and return the deliveries whose lease is over."""
+        extended_by = {"seconds": self._retry_after}
+        return [
+            reservation
+            for reservation in reservations
+            if not transaction.run(self._renew, {**_receipt(reservation), **extended_by})
+        ]
+
+    def note_progress(self, transaction: OwnTransaction, reservation: Reservation, progress: Progress) -> bool:
+        """Store the progress beside the job, if the delivery is live."""
+        parameters = {**_receipt(reservation), "progress_now": dump_progress(progress)}
+        return transaction.run(self._note_progress, parameters) == 1
+
+    def recover(self, transaction: OwnTransaction, token: str, keep: Collection[str]) -> int:
+        """Put back at the head of their queues what the token holds and is not kept, in the order of the pop."""
+        held = transaction.rows(self._held_by, {"holder": token})
+        lost = [(seq, queue) for seq, job_id, queue in held if job_id not in keep]
+        # The last one first, each before all others.
+        for seq, queue in reversed(lost):
+            head = transaction.rows(self._head, {"queue": queue})[0][0]
+            transaction.run(self._recover, {"row_seq": seq, "head": head})
+        return len(lost)
+
+    def _ack(self, transaction: OwnTransaction, acks: Sequence[Ack]) -> list[Settlement]:
+        if not acks:
+            return []
+        rows = [_settlement("ack", ack.reservation) for ack in acks]
+        noted = transaction.run_many(self._note_end, rows)
+        if noted:
+            transaction.run_many(self._remove, rows)
+        if noted == len(acks):
+            return []
+        return [ack for ack, row in zip(acks, rows, strict=True) if not self._was_applied(transaction, ack, row)]
+
+    def _release(self, transaction: OwnTransaction, release: Release) -> bool:
+        row = {
+            **_settlement("release", release.reservation),
+            **instant_parameters("due", release.due),
+            **{f"{name}_then": value for name, value in counter_parameters(release.counters).items()},
+            "past": history_after(release.reservation, release.entry),
+        }
+        if not transaction.run(self._note_release, row):
+            return self._was_applied(transaction, release, row)
+        transaction.run(self._put_back, row)
+        return True
+
+    def _fail(self, transaction: OwnTransaction, fail: Fail) -> bool:
+        row = {
+            **_settlement("fail", fail.reservation),
+            **error_parameters(fail.error),
+            **counter_parameters(fail.counters),
+            "past": history_after(fail.reservation, fail.entry),
+        }
+        if not transaction.run(self._note_end, row):
+            return self._was_applied(transaction, fail, row)
+        transaction.run(self._record, row)
+        transaction.run(self._remove, row)
+        return True
+
+    def _was_applied(self, transaction: OwnTransaction, settlement: Settlement, row: Mapping[str, object]) -> bool:
+        return self._memory.knows(transaction, settlement.reservation.envelope.id, str(row["settlement"]))
+
+
+def _receipt(reservation: Reservation) -> dict[str, object]:
+    seq, _, holder = reservation.receipt.partition(":")
+    return {"row_seq": int(seq), "holder": holder}
+
+
+def _settlement(kind: str, reservation: Reservation) -> dict[str, object]:
+    return {**_receipt(reservation), "settlement": f"{kind} {reservation.receipt}"}
+
+
+def _put_back(compile_: Compiler) -> sa.Update:
+    return (
+        sa.update(jobs)
+        .where(*_HELD)
+        .values(
+            state=constant(DELAYED),
+            at=compile_.instant("due"),
+            token=sa.null(),
+            progress=sa.null(),
+            history=parameter("past", sa.Text),
+            **{name: parameter(f"{name}_then", sa.Integer) for name in COUNTERS},
+        )
+    )
+
+
+def _record(compile_: Compiler) -> sa.Insert:
+    kept = ("id", "name", "queue", "body", "pushed_at", "retry_until", "retried_from")
+    written: dict[str, sa.ColumnElement[Any]] = {
+        **{name: jobs.c[name] for name in kept},
+        **{name: parameter(name, sa.Integer) for name in COUNTERS},
+        **{f"error_{part}": parameter(f"error_{part}", sa.Text) for part in ("type", "message", "traceback", "causes")},
+        "history": parameter("past", sa.Text),
+        "failed_at": compile_.now,
+        "hook": sa.literal_column(f"'{Hook.PENDING.value}'", sa.String),
+    }
+    return sa.insert(failed).from_select(list(written), sa.select(*written.values()).where(*_HELD))
+
+
+def _renew(compile_: Compiler) -> sa.Update:
+    lease = compile_.now + parameter("seconds", sa.Double)
+    return sa.update(jobs).where(*_HELD, jobs.c.at > compile_.now).values(at=lease)
+
+
+def _held_by() -> sa.Select[Any]:
+    return (
+        sa.select(jobs.c.seq, jobs.c.id, jobs.c.queue)
+        .where(jobs.c.state == constant(RESERVED), jobs.c.token == parameter("holder", sa.String))
+        .order_by(jobs.c.at, jobs.c.seq)
+    )
+
+
+def _recover() -> sa.Update:
+    return (
+        sa.update(jobs)
+        .where(jobs.c.seq == parameter("row_seq", sa.BigInteger))
+        .values(
+            state=constant(READY),
+            at=parameter("head", sa.Double),
+            token=sa.null(),
+            progress=sa.null(),
+            attempts=jobs.c.attempts - constant(1),
+        )
+    )

@@ -1,0 +1,157 @@
+"""Statements written in SQLAlchemy Core, compiled once for a server, and run as plain text ever after.
+
+Compiling is what costs time in Core; the hot path of a queue runs the same few statements all day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
+
+from ... import clock
+from ...envelope import After, At, When
+from .dialects import Dialect
+
+Parameters = Mapping[str, object]
+Row = tuple[Any, ...]
+
+
+def parameter(name: str, type_: sa.types.TypeEngine[Any] | type[sa.types.TypeEngine[Any]]) -> sa.BindParameter[Any]:
+    """A value given when the statement runs.
+
+    In an UPDATE it must not be called like a column, for Core would take it for that column's new value.
+    """
+    return sa.bindparam(name, type_=type_)
+
+
+def constant(value: int) -> sa.ColumnElement[int]:
+    """A number written into the statement, for the planner to see."""
+    return sa.literal_column(str(value), sa.Integer)
+
+
+def limited(select: sa.Select[Any]) -> sa.Select[Any]:
+    """The first rows, as many as the parameter `limit` says."""
+    # Without an offset of ours, Core adds one as a parameter with a name of its own.
+    return select.limit(parameter("limit", sa.Integer)).offset(constant(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A compiled statement. `names` are its parameters in order, or None if they go by name."""
+
+    text: str
+    names: tuple[str, ...] | None
+
+    def bind(self, parameters: Parameters) -> Any:
+        """The parameters in the form that the server's Python driver takes."""
+        if self.names is None:
+            return parameters
+        return tuple([parameters[name] for name in self.names])
+
+
+class Compiler:
+    """Compiles for one server and one way of telling the time.
+
+    `now` stands for the present in statements: the server's clock, or with `local_clock` a parameter.
+    """
+
+    def __init__(self, dialect: Dialect, engine: sa.Engine, *, local_clock: bool) -> None:
+        self.dialect = dialect
+        self.local_clock = local_clock
+        self.now: sa.ColumnElement[float] = parameter("now", sa.Double) if local_clock else dialect.clock
+        self._engine = engine
+
+    def __call__(self, statement: sa.sql.ClauseElement) -> Statement:
+        """The statement as text."""
+        compiled = statement.compile(dialect=self._engine.dialect)
+        assert isinstance(compiled, sa.sql.compiler.SQLCompiler)
+        positions = compiled.positiontup
+        return Statement(str(compiled), None if positions is None else tuple(positions))
+
+    def instant(self, name: str) -> sa.ColumnElement[float]:
+        """An instant given as the parameters that `instant_parameters` makes."""
+        return parameter(f"{name}_amount", sa.Double) + parameter(f"{name}_relative", sa.Integer) * self.now
+
+
+def instant_parameters(name: str, when: When | None) -> dict[str, object]:
+    """`when` as parameters, so that a duration is added to the server's own present; None gives NULL."""
+    match when:
+        case None:
+            return {f"{name}_amount": None, f"{name}_relative": 0}
+        case After(seconds):
+            return {f"{name}_amount": seconds, f"{name}_relative": 1}
+        case At(at):
+            return {f"{name}_amount": at, f"{name}_relative": 0}
+
+
+class Transaction(Protocol):
+    """Runs statements within one transaction. Each sees the present of a local clock as the parameter `now`."""
+
+    def run(self, statement: Statement, parameters: Parameters) -> int:
+        """Run it, and say how many rows it touched."""
+
+    def run_many(self, statement: Statement, rows: Sequence[Parameters]) -> int:
+        """Run it once for each of the parameters, and say how many rows were touched in all."""
+
+    def rows(self, statement: Statement, parameters: Parameters) -> Sequence[Row]:
+        """All rows that it finds."""
+
+
+class OwnTransaction:
+    """A transaction on a connection of the driver's own."""
+
+    def __init__(self, connection: DBAPIConnection) -> None:
+        self._connection = connection
+        self._cursor = connection.cursor()
+        self._streams: list[DBAPICursor] = []
+        self._present = {"now": clock.now()}
+
+    def run(self, statement: Statement, parameters: Parameters) -> int:
+        self._cursor.execute(statement.text, statement.bind({**self._present, **parameters}))
+        return self._cursor.rowcount
+
+    def run_many(self, statement: Statement, rows: Sequence[Parameters]) -> int:
+        present = self._present
+        self._cursor.executemany(statement.text, [statement.bind({**present, **row}) for row in rows])
+        return self._cursor.rowcount
+
+    def rows(self, statement: Statement, parameters: Parameters) -> Sequence[Row]:
+        self._cursor.execute(statement.text, statement.bind({**self._present, **parameters}))
+        return self._cursor.fetchall()
+
+    def stream(self, statement: Statement, parameters: Parameters) -> Iterator[Row]:
+        """The rows that it finds, read one by one, as long as they are asked for."""
+        cursor = self._connection.cursor()
+        self._streams.append(cursor)
+        cursor.execute(statement.text, statement.bind({**self._present, **parameters}))
+        return iter(cursor.fetchone, None)
+
+    def end_streams(self) -> None:
+        """Stop reading, so that the transaction can end."""
+        for cursor in self._streams:
+            cursor.close()
+
+
+class AppTransaction:
+    """The app's own transaction, run through its connection, so that the app's logs and counters see it."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._present = {"now": clock.now()}
+
+    def run(self, statement: Statement, parameters: Parameters) -> int:
+        return self._execute(statement, parameters).rowcount
+
+    def run_many(self, statement: Statement, rows: Sequence[Parameters]) -> int:
+        bound = [statement.bind({**self._present, **row}) for row in rows]
+        return self._connection.exec_driver_sql(statement.text, bound).rowcount
+
+    def rows(self, statement: Statement, parameters: Parameters) -> Sequence[Row]:
+        return [tuple(row) for row in self._execute(statement, parameters)]
+
+    def _execute(self, statement: Statement, parameters: Parameters) -> sa.CursorResult[Any]:
+        return self._connection.exec_driver_sql(statement.text, statement.bind({**self._present, **parameters}))
