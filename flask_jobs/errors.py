@@ -29,6 +29,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .envelope import Push
 
 
 class JobsError(Exception):
@@ -120,13 +124,19 @@ class ConnectionLost(JobsError):
 class PushFailed(JobsError):
     """Jobs that waited for a commit could not be stored after it. The commit itself stands.
 
-    `ids` are those of the jobs that are not (or not surely) stored; `causes` the error of each connection.
+    `pushes` are the jobs that are not (or not surely) stored, ready to be pushed again; `causes` the error of each
+    connection.
     """
 
-    def __init__(self, message: str, *, ids: Sequence[str], causes: Sequence[BaseException]) -> None:
+    def __init__(self, message: str, *, pushes: Sequence[Push], causes: Sequence[BaseException]) -> None:
         super().__init__(message)
-        self.ids = tuple(ids)
+        self.pushes = tuple(pushes)
         self.causes = tuple(causes)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of these jobs."""
+        return tuple(push.envelope.id for push in self.pushes)
 
 
 class NoCurrentJob(JobsError, RuntimeError):

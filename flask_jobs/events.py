@@ -24,6 +24,9 @@ from .job import Job
 logger = logging.getLogger(__name__)
 lifecycle = logging.getLogger("flask_jobs.lifecycle")
 
+# How many jobs that were discarded together one line names.
+_LISTED = 20
+
 _signals = Namespace()
 
 job_dispatched = _signals.signal("job-dispatched", "A job is stored, and a worker may run it.")
@@ -58,9 +61,13 @@ class Events:
         else:
             self._tell(job_dispatched, logging.INFO, envelope, 0, facts, "dispatched, due in %g s", delay)
 
-    def discarded(self, envelope: Envelope, *, reason: str) -> None:
-        """A job that was never stored is dropped."""
-        self._tell(job_discarded, logging.WARNING, envelope, 0, {"reason": reason}, "discarded: %s", reason)
+    def discarded(self, envelopes: Sequence[Envelope], *, reason: str) -> None:
+        """Jobs that were never stored are dropped: one line for all, and a signal for each."""
+        listed = ", ".join(f"{envelope.name} {envelope.id}" for envelope in envelopes[:_LISTED])
+        more = f" and {len(envelopes) - _LISTED} more" if len(envelopes) > _LISTED else ""
+        log.note(lifecycle, logging.WARNING, "discarded, because %s: %s%s", reason, listed, more, fields={})
+        for envelope in envelopes:
+            _send(job_discarded, self.app, {**self._fields(envelope, 0), "reason": reason})
 
     def processing(self, delivery: Reservation, *, job: Job) -> None:
         """A reserved job is about to be run."""
@@ -120,6 +127,15 @@ class Events:
         fate = "spent" if reclaimed.charged else "given back"
         self._tell(lease_expired, logging.WARNING, reclaimed.envelope, reclaimed.attempt, facts, message, fate)
 
+    def _fields(self, envelope: Envelope, attempt: int) -> dict[str, object]:
+        return {
+            "job_id": envelope.id,
+            "job_name": envelope.name,
+            "queue": envelope.queue,
+            "attempt": attempt,
+            "connection": self.connection,
+        }
+
     def _tell(
         self,
         signal: NamedSignal,
@@ -133,13 +149,7 @@ class Events:
         is_logged = lifecycle.isEnabledFor(level)
         if not is_logged and not signal.receivers:
             return
-        fields = {
-            "job_id": envelope.id,
-            "job_name": envelope.name,
-            "queue": envelope.queue,
-            "attempt": attempt,
-            "connection": self.connection,
-        }
+        fields = self._fields(envelope, attempt)
         if is_logged:
             line = f"[job:%s] %s (queue %s, attempt %d) {message}"
             names = (envelope.id, envelope.name, envelope.queue, attempt)

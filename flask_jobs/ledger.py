@@ -223,5 +223,5 @@ def _raise_together(errors: Sequence[Exception]) -> None:
         return
     if len(errors) == 1:
         raise errors[0]
-    ids = [job_id for error in errors if isinstance(error, PushFailed) for job_id in error.ids]
-    raise PushFailed(" ".join(str(error) for error in errors), ids=ids, causes=errors) from errors[0]
+    pushes = [push for error in errors if isinstance(error, PushFailed) for push in error.pushes]
+    raise PushFailed(" ".join(str(error) for error in errors), pushes=pushes, causes=errors) from errors[0]

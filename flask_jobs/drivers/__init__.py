@@ -24,13 +24,13 @@ ENTRY_POINTS = "flask_jobs.drivers"
 class Surroundings:
     """What of the application a driver may need, asked for when the driver is made.
 
-    `app_engine` gives the app's own engine, if it has one; `run` is one attempt of a job, here and now, which
-    raises the job's error; `testing` is the app's TESTING.
+    `app_engine` gives the app's own engine, if it has one; `run` is one attempt of a driver's job, here and
+    now, which raises the job's error; `testing` is the app's TESTING.
     """
 
     app_engine: Callable[[], sa.Engine | None]
     instance_path: Path
-    run: Callable[[Reservation], None]
+    run: Callable[[Driver, Reservation], None]
     testing: bool
 
 

@@ -21,13 +21,13 @@ class SyncDriver(Driver):
     runs_inline: ClassVar[bool] = True
     durable: ClassVar[bool] = False
 
-    def __init__(self, run: Callable[[Reservation], None]) -> None:
+    def __init__(self, run: Callable[[Driver, Reservation], None]) -> None:
         self._run = run
 
     def push(self, pushes: Sequence[Push]) -> list[Pushed]:
         """Run the jobs in order. The first error ends it; what stands behind that job does not run."""
         for push in pushes:
-            self._run(_reservation(push))
+            self._run(self, _reservation(push))
         return [Pushed(push.envelope.id) for push in pushes]
 
     def pop(self, queues: Sequence[str], token: str, room: Room) -> Popped:

@@ -1,0 +1,140 @@
+"""`Jobs`, the face of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from flask import Flask
+
+from . import transactions
+from .dispatcher import Dispatched, Options
+from .driver import Driver
+from .drivers import DriverFactory
+from .job import Job, Task
+from .registry import Registry
+from .state import AppState, attach, state_of
+from .testing.fake import FakeQueue
+from .testing.run import Result, run_once
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session, scoped_session, sessionmaker
+
+P = ParamSpec("P")
+R = TypeVar("R")
+J = TypeVar("J", bound=Job)
+M = TypeVar("M")
+V = TypeVar("V")
+
+
+class Jobs:
+    """Background jobs for Flask applications.
+
+    Made once, at module level; `init_app` connects it to an app, or to many. `session` gives the app's
+    `scoped_session` or `sessionmaker` where neither Flask-SQLAlchemy nor Flask-SQLAlchemy-Lite is used.
+    """
+
+    def __init__(
+        self, app: Flask | None = None, *, session: scoped_session[Any] | sessionmaker[Any] | None = None
+    ) -> None:
+        self.registry = Registry()
+        self._session = session
+        self._factories: dict[str, DriverFactory] = {}
+        if app is not None:
+            self.init_app(app)
+
+    def init_app(self, app: Flask) -> None:
+        """Connect an app: read its JOBS_ settings, and raise `ConfigurationError` where one cannot work."""
+        attach(app, registry=self.registry, session=self._session, factories=self._factories)
+
+    def register(self, name: str, *, aliases: Sequence[str] = ()) -> Callable[[type[J]], type[J]]:
+        """Give a job class the stable name under which its jobs are stored; `aliases` are its earlier names."""
+        return self.registry.register(name, aliases=aliases)
+
+    def task(self, name: str, *, aliases: Sequence[str] = (), **options: Any) -> Callable[[Callable[P, R]], Task[P, R]]:
+        """Make a function a job under this name. `options` are those of a `Job`, such as ``max_attempts=1``."""
+        return self.registry.task(name, aliases=aliases, **options)
+
+    def model(self, name: str, *, delete_when_missing: bool = False) -> Callable[[type[M]], type[M]]:
+        """Give a model class the stable name under which jobs refer to its rows.
+
+        With `delete_when_missing` a job whose row is gone ends quietly instead of failing.
+        """
+        return self.registry.model(name, delete_when_missing=delete_when_missing)
+
+    def codec(self, cls: type[V], name: str, encode: Callable[[V], object], decode: Callable[[Any], V]) -> None:
+        """Teach jobs to carry values of a class: `encode` gives something storable, `decode` takes it back."""
+        self.registry.codec(cls, name, encode, decode)
+
+    def upcast(self, job: str, version: int) -> Callable[[Callable[[dict[str, Any]], dict[str, Any]]], Any]:
+        """Register a function from the fields of a job's stored `version` to those of the next one."""
+        return self.registry.upcast(job, version)
+
+    def extend(self, driver: str, factory: DriverFactory) -> None:
+        """Make a driver of your own known under a name, before `init_app`."""
+        self._factories[driver] = factory
+
+    def dispatch(
+        self,
+        job: Job,
+        *,
+        queue: str | None = None,
+        connection: str | None = None,
+        delay: object = None,
+        after_commit: bool | None = None,
+        front: bool = False,
+        id: object = None,  # noqa: A002  # the word that users look for
+        session: Session | None = None,
+    ) -> Dispatched:
+        """Hand a job over to be done by a worker.
+
+        If the app's session has an open transaction that has written, the job waits for its commit and goes away
+        with its rollback; `after_commit` says otherwise. `delay` is seconds, a timedelta or an aware datetime.
+        `front` puts it at the head of its queue. `id` (a UUID) makes a repeated call store the job once.
+        `session` names the transaction where the app's session is not known to `Jobs`.
+
+        Raises `NotRegistered`, `UnserializableJob` or `InvalidArgument` before anything is sent, `ConnectionLost`
+        or `StoreRefused` if it could not be stored.
+        """
+        options = Options(queue, connection, delay, after_commit, front, id, session)
+        return self.state.dispatcher.dispatch(job, options)
+
+    def dispatch_many(
+        self,
+        jobs: Iterable[Job],
+        *,
+        queue: str | None = None,
+        connection: str | None = None,
+        delay: object = None,
+        after_commit: bool | None = None,
+        front: bool = False,
+        session: Session | None = None,
+    ) -> list[Dispatched]:
+        """Hand many jobs over together, in order and in few round trips; the options hold for each of them."""
+        options = Options(queue, connection, delay, after_commit, front, None, session)
+        return self.state.dispatcher.dispatch_many(jobs, options)
+
+    def after_commit(self) -> AbstractContextManager[None]:
+        """Within the block every dispatch waits for the next commit of the app's session."""
+        return transactions.deferring(self.state.dispatcher)
+
+    def fake(self) -> AbstractContextManager[FakeQueue]:
+        """Within the block jobs are recorded instead of stored, on every connection of the current app."""
+        return FakeQueue.installed(self.state)
+
+    def run(self, job: Job, *, attempt: int = 1) -> Result:
+        """Run one job as a worker would, once, and say what came of it. For tests.
+
+        `attempt` is the number of this body start, so that the last one can be tried out as well as the first.
+        """
+        return run_once(self.state, job, attempt_number=attempt)
+
+    def driver(self, connection: str | None = None) -> Driver:
+        """The driver behind a connection of the current app; None means the default connection."""
+        return self.state.connections.driver(connection)
+
+    @property
+    def state(self) -> AppState:
+        """All that the current app owns of this extension."""
+        return state_of(self.registry)

@@ -1,0 +1,55 @@
+"""One attempt here and now, without a worker: for the sync driver, and for tests."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from . import clock, policy
+from .driver import Driver
+from .envelope import Fail, Reservation
+from .events import Events
+from .executor import Executor
+from .options import WorkerDefaults
+from .outcome import Raised, TimedOut
+from .pipeline import Timer, untimed
+from .worker.processor import Delivery, Processor, Verdict
+from .worker.renewal import Lease
+
+# The caller's thread is not ours to interrupt, so a job that sets no time limit has none.
+_UNLIMITED = WorkerDefaults(timeout=None)
+
+
+def processor(
+    driver: Driver,
+    executor: Executor,
+    events: Events,
+    *,
+    timer: Timer = untimed,
+    defaults: WorkerDefaults = _UNLIMITED,
+    jitter: Callable[[], float] = random.random,
+) -> Processor:
+    """What judges and tells as a worker does, for a caller that settles by itself."""
+    return Processor(driver, executor, events, defaults=defaults, timer=timer, is_stopping=lambda: False, jitter=jitter)
+
+
+def held(reservation: Reservation) -> Delivery:
+    """A delivery whose lease is nobody's concern."""
+    return Delivery(Lease(reservation, math.inf), clock.monotonic())
+
+
+def run_inline(reservation: Reservation, *, driver: Driver, executor: Executor, events: Events) -> None:
+    """Run the job in a context of its own and raise what it fails with.
+
+    An error is final, for nothing here could try again; a job that puts itself back is only told of.
+    """
+    attempt = executor.run(reservation, defaults=_UNLIMITED)
+    options = attempt.options
+    if isinstance(attempt.outcome, Raised | TimedOut):
+        options = replace(options, max_attempts=1, sets_attempts=True)
+    settlement = policy.decide(reservation, attempt.outcome, options, now=clock.now(), jitter=0)
+    processor(driver, executor, events).tell(Verdict(held(reservation), attempt, settlement))
+    if isinstance(settlement, Fail):
+        raise policy.failure(attempt.outcome, settlement.error)

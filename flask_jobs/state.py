@@ -1,0 +1,160 @@
+"""All that one app owns, built once in `Jobs.init_app`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+from flask import Flask, current_app, has_app_context
+
+from . import config, drivers
+from .config import ConnectionSettings
+from .connections import Connections
+from .dispatcher import Dispatcher
+from .driver import Driver
+from .drivers import DriverFactory, Surroundings
+from .envelope import Reservation
+from .errors import ConfigurationError
+from .events import Events
+from .executor import Executor
+from .inline import run_inline
+from .registry import Registry
+from .serializer import ModelReferences, Serializer, Signer, Unsigned
+from .sessions import Sessions, sessions_of, watch_from_first_context
+
+EXTENSION = "flask_jobs"
+
+
+class AppState:
+    """What belongs to one app: its settings, connections, serializer, executor and dispatcher.
+
+    The secret key, TESTING and the app's sessions are read when they are first needed, so that an app may be
+    configured in any order.
+    """
+
+    def __init__(self, app: Flask, registry: Registry, session: Any, factories: Mapping[str, DriverFactory]) -> None:
+        self.app = app
+        self.registry = registry
+        self.watching: object = None
+        self._session = session
+        self._factories = factories
+        self._events: dict[str, Events] = {}
+        self._executors: dict[str, Executor] = {}
+        self.config = config.read(app.config, lambda driver: drivers.factory(driver, factories).keys)
+        self.connections = Connections(self.config, self._make_driver)
+        self.dispatcher = Dispatcher(
+            serializer=self.serializer_for,
+            connections=self.connections,
+            sessions=lambda: self.sessions,
+            events=self.events,
+        )
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """The app's SQLAlchemy sessions, however it makes them."""
+        return sessions_of(self.app, self._session)
+
+    @cached_property
+    def serializer(self) -> Serializer:
+        """Turns jobs into envelopes and back."""
+        return Serializer(
+            self.registry,
+            signer=self._signer(),
+            references=ModelReferences(self.registry, lambda: self.sessions.current()),
+            max_payload=self.config.max_payload,
+        )
+
+    def serializer_for(self, driver: Driver) -> Serializer:
+        """The serializer, unless jobs of this driver would have to be signed and there is no key."""
+        if driver.durable and self.config.sign and not self.app.secret_key:
+            raise ConfigurationError(
+                "Stored jobs are signed, and the app has no SECRET_KEY. Set app.config['SECRET_KEY'], or "
+                "JOBS_SIGN = False if everybody who can write to the store may run code."
+            )
+        return self.serializer
+
+    def events(self, connection: str) -> Events:
+        """Tells what happens to the jobs of a connection."""
+        if connection not in self._events:
+            self._events[connection] = Events(self.app, connection)
+        return self._events[connection]
+
+    def executor(self, connection: str) -> Executor:
+        """Runs attempts of a connection's jobs in this app."""
+        if connection not in self._executors:
+            self._executors[connection] = Executor(
+                decode=self.serializer.decode,
+                context=self.job_context,
+                cleanup=self.sessions.remove,
+                events=self.events(connection),
+            )
+        return self._executors[connection]
+
+    @contextmanager
+    def job_context(self) -> Iterator[None]:
+        """The app context of one attempt; external URLs follow JOBS_BASE_URL if it is set."""
+        with self.app.app_context() as context:
+            if self.config.base_url is not None:
+                parts = urlsplit(self.config.base_url)
+                context.url_adapter = self.app.url_map.bind(
+                    parts.netloc, script_name=parts.path or "/", url_scheme=parts.scheme
+                )
+            yield
+
+    def _signer(self) -> Signer | Unsigned:
+        key = self.app.secret_key
+        if not key or not self.config.sign:
+            return Unsigned()
+        return Signer(key, self.app.config.get("SECRET_KEY_FALLBACKS") or ())
+
+    def _make_driver(self, settings: ConnectionSettings) -> Driver:
+        surroundings = Surroundings(
+            app_engine=self._app_engine,
+            instance_path=Path(self.app.instance_path),
+            run=partial(self._run_inline, settings.name),
+            testing=self.app.testing,
+        )
+        return drivers.factory(settings.driver, self._factories)(settings, surroundings)
+
+    def _app_engine(self) -> sa.Engine | None:
+        with self.app.app_context():
+            return self.sessions.engine()
+
+    def _run_inline(self, connection: str, driver: Driver, reservation: Reservation) -> None:
+        with self.sessions.set_aside():
+            run_inline(reservation, driver=driver, executor=self.executor(connection), events=self.events(connection))
+
+
+def attach(app: Flask, *, registry: Registry, session: Any, factories: Mapping[str, DriverFactory]) -> None:
+    """Give the app its state, and watch its sessions as soon as they can be found."""
+    if EXTENSION in app.extensions:
+        raise ConfigurationError(f"The app {app.name!r} has its Jobs already: call init_app once, on one Jobs object.")
+    state = AppState(app, registry, session, factories)
+    app.extensions[EXTENSION] = state
+    state.watching = watch_from_first_context(app, lambda: state.sessions)
+
+
+def current_state() -> AppState:
+    """The state of the current app, or an error that says what is missing."""
+    if not has_app_context():
+        raise ConfigurationError(
+            "There is no app here to dispatch for. Inside a request, a job or a flask command there is one; "
+            "elsewhere write: with app.app_context(): ..."
+        )
+    state = current_app.extensions.get(EXTENSION)
+    if state is None:
+        raise ConfigurationError(f"The app {current_app.name!r} has no Jobs: call jobs.init_app(app) in its factory.")
+    return state  # type: ignore[no-any-return]  # app.extensions is a plain dict
+
+
+def state_of(registry: Registry) -> AppState:
+    """The state of the current app, if it belongs to the Jobs object with this registry."""
+    state = current_state()
+    if state.registry is not registry:
+        raise ConfigurationError(f"The app {state.app.name!r} was initialised with another Jobs object than this one.")
+    return state

@@ -1,0 +1,228 @@
+"""The fake: records what is dispatched, asserts on it, and can run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from .. import clock
+from ..config import ConnectionSettings
+from ..driver import Driver
+from ..drivers.memory import MemoryDriver
+from ..envelope import FailedJob, Push, Pushed, Room, instant
+from ..ids import new_id
+from ..job import Job, Task
+from ..state import AppState
+from ..validation import seconds as as_seconds
+from .differences import nearest_text, pushed_text
+from .run import Result, attempt
+
+Wanted = type[Job] | Task[Any, Any] | str
+Where = Callable[[Any], bool]
+
+
+@dataclass(frozen=True)
+class PushedJob:
+    """One recorded push. `delay` is in seconds, `after_commit` says that it waited for a commit."""
+
+    push: Push
+    connection: str
+    pushed_at: float
+    state: AppState
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.push.envelope.id
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return self.push.envelope.name
+
+    @property
+    def queue(self) -> str:
+        """The queue it was pushed on."""
+        return self.push.envelope.queue
+
+    @property
+    def delay(self) -> float:
+        """Seconds from the push until it is due."""
+        return instant(self.push.due, self.pushed_at) - self.pushed_at
+
+    @property
+    def after_commit(self) -> bool:
+        """Whether it waited for a commit."""
+        return self.push.deferred
+
+    @cached_property
+    def job(self) -> Job:
+        """The job as a worker would rebuild it: values as of dispatch, models loaded now."""
+        return self.state.serializer.decode(self.push.envelope)
+
+
+class FakeQueue:
+    """Stands in for every connection of an app: jobs are encoded, recorded and kept in memory, and run on demand.
+
+    `job` is a job class, a task function or a registered name; `where` sees a rebuilt job with its models loaded.
+    """
+
+    def __init__(self, state: AppState) -> None:
+        self._state = state
+        self._pushed: list[PushedJob] = []
+        self._drivers: dict[str, _RecordingDriver] = {}
+        self._travelled = 0.0
+
+    @classmethod
+    @contextmanager
+    def installed(cls, state: AppState) -> Iterator[FakeQueue]:
+        """Within the block the app's connections lead here; an outer fake is back afterwards."""
+        queue = cls(state)
+        with state.connections.diverted(queue._driver_of):
+            yield queue
+
+    def pushed(self, job: Wanted | None = None, where: Where | None = None) -> list[PushedJob]:
+        """What was pushed, in order; of one kind, or all."""
+        found = self._pushed if job is None else [p for p in self._pushed if p.name in self._names(job)]
+        return [p for p in found if where is None or where(p.job)]
+
+    def has_pushed(self, job: Wanted, where: Where | None = None) -> bool:
+        """Whether such a job was pushed."""
+        return bool(self.pushed(job, where))
+
+    def assert_pushed(self, job: Wanted, where: Where | None = None) -> None:
+        """At least one such job was pushed."""
+        if not self.pushed(job, where):
+            self._fail(f"{_title(job)} was not pushed{_such(where)}", job, where)
+
+    def assert_not_pushed(self, job: Wanted, where: Where | None = None) -> None:
+        """No such job was pushed."""
+        found = self.pushed(job, where)
+        if found:
+            raise AssertionError(f"{_title(job)} was pushed{_such(where)}:\n{pushed_text(found)}")
+
+    def assert_pushed_once(self, job: Wanted, where: Where | None = None) -> None:
+        """Exactly one such job was pushed."""
+        self.assert_pushed_times(job, 1, where)
+
+    def assert_pushed_times(self, job: Wanted, times: int, where: Where | None = None) -> None:
+        """Exactly so many such jobs were pushed."""
+        found = len(self.pushed(job, where))
+        if found != times:
+            self._fail(f"{_title(job)} was pushed {found} times{_such(where)}, not {times}", job, where)
+
+    def assert_pushed_on(self, queue: str, job: Wanted, where: Where | None = None) -> None:
+        """At least one such job was pushed on this queue."""
+        if not any(p.queue == queue for p in self.pushed(job, where)):
+            self._fail(f"{_title(job)} was not pushed on the queue {queue!r}{_such(where)}", job, where)
+
+    def assert_pushed_in(self, job: Wanted, seconds: object, delta: float = 1.0, where: Where | None = None) -> None:
+        """At least one such job was pushed with this delay (seconds or timedelta), give or take `delta` seconds."""
+        wanted = as_seconds(seconds, what="seconds")
+        if not any(abs(p.delay - wanted) <= delta for p in self.pushed(job, where)):
+            self._fail(f"{_title(job)} was not pushed with a delay of {wanted:g} s{_such(where)}", job, where)
+
+    def assert_pushed_after_commit(self, job: Wanted, where: Where | None = None) -> None:
+        """At least one such job was pushed, and had waited for a commit."""
+        if not any(p.after_commit for p in self.pushed(job, where)):
+            self._fail(f"{_title(job)} was not pushed after a commit{_such(where)}", job, where)
+
+    def assert_nothing_pushed(self) -> None:
+        """Nothing was pushed."""
+        self.assert_count(0)
+
+    def assert_count(self, count: int) -> None:
+        """Exactly so many jobs were pushed, of whatever kind."""
+        if len(self._pushed) != count:
+            raise AssertionError(f"{len(self._pushed)} jobs were pushed, not {count}:\n{pushed_text(self._pushed)}")
+
+    @property
+    def failed(self) -> list[FailedJob]:
+        """The jobs that `drain()` ran and that failed for good, oldest first."""
+        kept = [job for driver in self._drivers.values() for job in driver.failed(limit=len(self._pushed) + 1)]
+        return sorted(kept, key=lambda job: job.failed_at)
+
+    def drain(self, *, travel: bool = False, limit: int = 1_000) -> list[Result]:
+        """Run what is due, through the executor and policy of a worker, until nothing is; retries included.
+
+        What is due is told by the test's clock; with `travel` the fake's own clock moves on to each next due time.
+        More than `limit` attempts fail the test: a job that always releases itself would never end.
+        """
+        results: list[Result] = []
+        while (result := self._next(travel)) is not None:
+            results.append(result)
+            if len(results) >= limit:
+                raise AssertionError(f"drain() has run {limit} attempts, and jobs are still due:\n{self._waiting()}")
+        return results
+
+    def reset(self) -> None:
+        """Forget all that was pushed, and what still waits."""
+        self._pushed.clear()
+        self._drivers.clear()
+
+    def _next(self, travel: bool) -> Result | None:
+        instants = []
+        for connection, driver in self._drivers.items():
+            popped = driver.pop(driver.queues(), new_id(), Room())
+            if popped.reservations:
+                return attempt(self._state, driver, popped.reservations[0], connection)
+            if popped.next_due is not None:
+                instants.append(popped.next_due)
+        if not travel or not instants:
+            return None
+        self._travelled += max(0.0, min(instants) - self._now())
+        return self._next(travel)
+
+    def _now(self) -> float:
+        return clock.now() + self._travelled
+
+    def _driver_of(self, settings: ConnectionSettings) -> Driver:
+        if settings.name not in self._drivers:
+            self._drivers[settings.name] = _RecordingDriver(settings, self._now, self._record)
+        return self._drivers[settings.name]
+
+    def _record(self, connection: str, push: Push) -> None:
+        self._pushed.append(PushedJob(push, connection, self._now(), self._state))
+
+    def _names(self, job: Wanted) -> set[str]:
+        registry = self._state.registry
+        if isinstance(job, str):
+            return {registry.name_of(registry.job_class(job)), job}
+        return {registry.name_of(job.job if isinstance(job, Task) else job)}
+
+    def _fail(self, message: str, job: Wanted, where: Where | None) -> None:
+        raise AssertionError(f"{message}.\n{nearest_text(self._pushed, self._names(job), where)}")
+
+    def _waiting(self) -> str:
+        ids = {job.envelope.id for driver in self._drivers.values() for q in driver.queues() for job in driver.jobs(q)}
+        return pushed_text([p for p in self._pushed if p.id in ids])
+
+
+class _RecordingDriver(MemoryDriver):
+    """Keeps jobs in memory, and tells of each that is newly stored."""
+
+    def __init__(
+        self, settings: ConnectionSettings, now: Callable[[], float], record: Callable[[str, Push], None]
+    ) -> None:
+        super().__init__(now=now, retry_after=settings.retry_after, remember_ids=settings.remember_ids)
+        self._connection = settings.name
+        self._record = record
+
+    def push(self, pushes: Sequence[Push]) -> list[Pushed]:
+        """Store the jobs and record those that are new."""
+        answers = super().push(pushes)
+        for push, answer in zip(pushes, answers, strict=True):
+            if answer.stored:
+                self._record(self._connection, push)
+        return answers
+
+
+def _title(job: Wanted) -> str:
+    return job if isinstance(job, str) else job.__name__
+
+
+def _such(where: Where | None) -> str:
+    return "" if where is None else " such that the condition holds"
