@@ -151,8 +151,12 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
             return self._watch
 
 
+# A server's clock may stand still for so long, and what is due must be due by it, too, when the wait ends.
+_TICK = 0.001
+
+
 def _due(look: Look) -> float:
     """When to look again, by the monotonic clock."""
     if look.next_due is None:
         return float("inf")
-    return clocks.monotonic() + max(0.0, look.next_due - look.now)
+    return clocks.monotonic() + max(0.0, look.next_due - look.now) + _TICK

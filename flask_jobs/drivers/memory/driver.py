@@ -1,0 +1,231 @@
+"""The memory driver: every promise of the port, kept by one lock around plain lists and dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from ... import clock, history
+from ...driver import Renewable, TracksProgress
+from ...envelope import (
+    Ack,
+    After,
+    Fail,
+    Popped,
+    Progress,
+    Push,
+    Pushed,
+    Reclaimed,
+    Release,
+    Reservation,
+    Room,
+    Settlement,
+    Sizes,
+    State,
+    instant,
+)
+from ...validation import queue_name, seconds
+from ..transitions import RECLAIMED_AT_ONCE, in_turn, storable, taken_in
+from .failed import FailedJobs
+from .operators import Operators
+from .shelves import Failure, Job
+
+
+class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
+    """Keeps jobs in this process's memory. They end with it."""
+
+    def __init__(
+        self, *, retry_after: float = 90.0, remember_ids: float = 3_600.0, now: Callable[[], float] = clock.now
+    ) -> None:
+        super().__init__(now, remember_ids=seconds(remember_ids, what="remember_ids"))
+        self.retry_after = seconds(retry_after, what="retry_after")
+        self._settled: dict[tuple[str, str], float] = {}
+        self._due_first: dict[str, bool] = {}
+
+    def push(self, pushes: Sequence[Push]) -> list[Pushed]:
+        """Store the jobs, each once by its id."""
+        for push in pushes:
+            queue_name(push.envelope.queue)
+        with self.changing:
+            now = self.now()
+            heads = {push.envelope.queue: self.head(push.envelope.queue) for push in pushes if push.front}
+            return [Pushed(push.envelope.id, stored=self._store(push, heads, now)) for push in pushes]
+
+    def pop(self, queues: Sequence[str], token: str, room: Room) -> Popped:
+        """Take in what expired, then reserve what there is room for."""
+        names = [queue_name(queue) for queue in queues]
+        with self.changing:
+            now = self.now()
+            reclaimed = self._take_in(names, now)
+            taken = self._choose(names, room, now)
+            for job in taken:
+                self._reserve(job, token, now, alone=len(taken) == 1)
+            next_due = None if taken else self._next_due(names, now)
+            return Popped(tuple(_reservation(job, now) for job in taken), now, next_due, tuple(reclaimed))
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
+        """Settle deliveries, each whole or not at all, and return those that came too late."""
+        with self.changing:
+            now = self.now()
+            return [settlement for settlement in settlements if not self._settle(settlement, now)]
+
+    def recover(self, token: str, keep: Collection[str] = ()) -> int:
+        """Put back, uncharged and at the head of their queues, what the pop with this token still holds."""
+        with self.changing:
+            held = [job for job in self.shelves.jobs.values() if job.token == token and job.state is State.RESERVED]
+            lost = [job for job in held if job.envelope.id not in keep]
+            # They were shelved in the order they were popped; the last one goes back first, each before all others.
+            for job in reversed(lost):
+                job.counters = replace(job.counters, attempts=job.counters.attempts - 1)
+                self.put_back(job, State.READY, self.head(job.envelope.queue))
+            return len(lost)
+
+    def wait(self, queues: Sequence[str], *, timeout: float, stopping: Callable[[], bool]) -> None:
+        """Return when there is work in these queues, after `timeout` seconds, or soon after `stopping()`."""
+        names = [queue_name(queue) for queue in queues]
+        deadline = clock.monotonic() + timeout
+        with self.changing:
+            while not stopping() and (left := deadline - clock.monotonic()) > 0 and not self._has_work(names):
+                # Briefly, for a job may fall due and a stop be asked for without any change here.
+                self.changing.wait(min(left, 0.01))
+
+    def size(self, queue: str) -> Sizes:
+        """How many jobs of the queue wait, are delayed, and are reserved."""
+        queue_name(queue)
+        with self.changing:
+            due = self.shelves.count(queue, State.DELAYED, upto=self.now())
+            return Sizes(
+                ready=self.shelves.count(queue, State.READY) + due,
+                delayed=self.shelves.count(queue, State.DELAYED) - due,
+                reserved=self.shelves.count(queue, State.RESERVED),
+            )
+
+    def renew(self, reservations: Sequence[Reservation]) -> list[Reservation]:
+        """Extend the live leases by `retry_after` from now and return those that are lost."""
+        with self.changing:
+            now = self.now()
+            return [reservation for reservation in reservations if not self._renew(reservation, now)]
+
+    def note_progress(self, reservation: Reservation, progress: Progress) -> bool:
+        """Store the latest progress beside the job; false when the reservation is stale."""
+        with self.changing:
+            job = self._held(reservation)
+            if job is not None:
+                job.progress = progress
+            return job is not None
+
+    def _store(self, push: Push, heads: dict[str, float], now: float) -> bool:
+        envelope = push.envelope
+        if self.is_known(envelope.id, now):
+            return False
+        job = Job(envelope, next(self.serial), pushed_at=now)
+        job.retry_until = None if push.retry_until is None else instant(push.retry_until, now)
+        if not isinstance(push.due, After) or push.due.seconds > 0:
+            self.shelves.put(job, State.DELAYED, instant(push.due, now))
+        else:
+            self.shelves.put(job, State.READY, heads[envelope.queue] if push.front else 0.0)
+        self.changing.notify_all()
+        return True
+
+    def _take_in(self, queues: Sequence[str], now: float) -> list[Reclaimed]:
+        expired = [
+            job for queue in self.open_queues(queues) for job in self.shelves.lane(queue, State.RESERVED, upto=now)
+        ]
+        reclaimed = []
+        for job in expired[:RECLAIMED_AT_ONCE]:
+            reclaimed.append(Reclaimed(job.envelope, job.counters.attempts, charged=job.alone))
+            job.counters, entry = taken_in(job.counters, alone=job.alone, now=now)
+            job.history = history.extended(job.history, entry)
+            self.put_back(job, State.DELAYED, now)
+        return reclaimed
+
+    def _choose(self, queues: Sequence[str], room: Room, now: float) -> list[Job]:
+        taken: list[Job] = []
+        used = 0.0
+        for queue in self.open_queues(queues):
+            due_first = self._due_first.get(queue, False)
+            ready = self.shelves.lane(queue, State.READY)
+            due = self.shelves.lane(queue, State.DELAYED, upto=now)
+            for job in in_turn(ready, due, due_first=due_first):
+                expected = room.expected(job.envelope.name, job.counters)
+                if not room.fits(expected, taken=len(taken), used=used):
+                    return taken
+                self._due_first[queue] = not due_first
+                taken.append(job)
+                used += expected
+        return taken
+
+    def _reserve(self, job: Job, token: str, now: float, *, alone: bool) -> None:
+        job.counters = replace(job.counters, attempts=job.counters.attempts + 1)
+        job.token, job.alone = token, alone
+        self.shelves.put(job, State.RESERVED, now + self.retry_after)
+
+    def _has_work(self, queues: Sequence[str]) -> bool:
+        now = self.now()
+        due = self._next_due(queues, now)
+        is_due = due is not None and due <= now
+        return is_due or any(self.shelves.first(queue, State.READY) is not None for queue in self.open_queues(queues))
+
+    def _next_due(self, queues: Sequence[str], now: float) -> float | None:
+        lanes = [(queue, state) for queue in self.open_queues(queues) for state in (State.DELAYED, State.RESERVED)]
+        dues = [due for lane in lanes if (due := self.shelves.first(*lane)) is not None]
+        pauses = self.pauses(now)
+        ends = [end for queue in queues if (end := pauses.get(queue)) is not None]
+        return min(dues + ends, default=None)
+
+    def _settle(self, settlement: Settlement, now: float) -> bool:
+        reservation = settlement.reservation
+        key = type(settlement).__name__, reservation.receipt
+        self._forget_settled(now)
+        if key in self._settled:
+            return True
+        job = self._held(reservation)
+        if job is None:
+            return False
+        self._settled[key] = now
+        match settlement:
+            case Ack():
+                self.end(job, now)
+            case Release(due=due, counters=counters, entry=entry):
+                job.counters, job.history = counters, history.extended(reservation.history, entry)
+                self.put_back(job, State.DELAYED, instant(due, now))
+            case Fail(error=error, counters=counters, entry=entry):
+                job.counters = counters
+                job.history = history.extended(reservation.history, *([entry] if entry else []))
+                self.end(job, now)
+                self.failures[job.envelope.id] = Failure(job, storable(error), now, position=next(self.serial))
+        return True
+
+    def _forget_settled(self, now: float) -> None:
+        # The oldest come first; nobody repeats a settlement once its lease is over.
+        while self._settled and (oldest := next(iter(self._settled.items())))[1] < now - self.retry_after:
+            del self._settled[oldest[0]]
+
+    def _renew(self, reservation: Reservation, now: float) -> bool:
+        job = self._held(reservation)
+        if job is None or job.at <= now:
+            return False
+        self.shelves.put(job, State.RESERVED, now + self.retry_after)
+        return True
+
+    def _held(self, reservation: Reservation) -> Job | None:
+        """The reserved job, if this delivery is still its own."""
+        job = self.shelves.jobs.get(reservation.envelope.id)
+        is_held = job is not None and job.state is State.RESERVED and _receipt(job) == reservation.receipt
+        return job if is_held else None
+
+
+def _receipt(job: Job) -> str:
+    return f"{job.seq}:{job.token}"
+
+
+def _reservation(job: Job, now: float) -> Reservation:
+    return Reservation(
+        envelope=job.envelope,
+        counters=job.counters,
+        receipt=_receipt(job),
+        now=now,
+        pushed_at=job.pushed_at,
+        retry_until=job.retry_until,
+        history=job.history,
+    )

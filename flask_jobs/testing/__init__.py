@@ -1,0 +1,1 @@
+"""What helps to test an app with jobs, and to prove a driver."""
