@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection, Sequence
 
 import sqlalchemy as sa
@@ -129,7 +128,7 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
                 if look.has_work:
                     return
                 deadline = min(deadline, _due(look))
-            time.sleep(min(watch.interval, left))
+            watch.pause(left)
 
     def close(self) -> None:
         """Close the driver's own connections. It opens them again when it is used again."""
