@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Protocol, TypeVar
 
-from ..envelope import Counters, Entry, Event
+from .. import history
+from ..envelope import Counters, Entry, ErrorRecord, Event
 
 RECLAIMED_AT_ONCE = 100
 """How many expired leases one pop takes in at most."""
@@ -60,6 +61,16 @@ def taken_in(counters: Counters, *, alone: bool, now: float) -> tuple[Counters, 
 def retried(job_id: str, counters: Counters, now: float) -> Entry:
     """The history entry of the job that repeats the failed one with this id."""
     return Entry(Event.RETRIED, now, counters.attempts, f"repeats {job_id}")
+
+
+def storable(error: ErrorRecord) -> ErrorRecord:
+    """The error in a form that every store can hold, whatever it says and whoever described it."""
+    return ErrorRecord(
+        type=history.storable(error.type),
+        message=history.storable(error.message),
+        traceback=history.storable(error.traceback),
+        causes=tuple(history.storable(cause) for cause in error.causes),
+    )
 
 
 def moved_deadline(retry_until: float | None, *, pushed_at: float, now: float) -> float | None:

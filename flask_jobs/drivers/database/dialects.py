@@ -37,11 +37,11 @@ TABLE_OPTIONS: Mapping[str, Any] = {
 class Watch(Protocol):
     """Tells cheaply whether anything has been written. Safe to ask from several threads."""
 
-    interval: float
-    """Seconds to sleep between two questions."""
-
     def count(self) -> int | None:
         """A number that differs from the one before if anything was written since; None if it cannot be told now."""
+
+    def pause(self, limit: float) -> None:
+        """Wait until it is worth asking again, for at most `limit` seconds."""
 
     def close(self) -> None:
         """Let go of what watching holds."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection, Sequence
 
 import sqlalchemy as sa
@@ -129,7 +128,7 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
                 if look.has_work:
                     return
                 deadline = min(deadline, _due(look))
-            time.sleep(min(watch.interval, left))
+            watch.pause(left)
 
     def close(self) -> None:
         """Close the driver's own connections. It opens them again when it is used again."""
@@ -151,8 +150,12 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
             return self._watch
 
 
+# A server's clock may stand still for so long, and what is due must be due by it, too, when the wait ends.
+_TICK = 0.001
+
+
 def _due(look: Look) -> float:
     """When to look again, by the monotonic clock."""
     if look.next_due is None:
         return float("inf")
-    return clocks.monotonic() + max(0.0, look.next_due - look.now)
+    return clocks.monotonic() + max(0.0, look.next_due - look.now) + _TICK

@@ -18,6 +18,7 @@ from ...envelope import (
     State,
     StoredJob,
 )
+from ..transitions import storable
 from .schema import DELAYED, RESERVED, failed, jobs
 
 
@@ -130,11 +131,12 @@ FAILED_COLUMNS = [failed.c[name] for name in FailedRow._fields]
 
 def error_parameters(error: ErrorRecord) -> dict[str, object]:
     """The error as the columns of the failed record, storable whatever it says."""
+    clean = storable(error)
     return {
-        "error_type": history.storable(error.type),
-        "error_message": history.storable(error.message),
-        "error_traceback": history.storable(error.traceback),
-        "error_causes": json.dumps(error.causes),
+        "error_type": clean.type,
+        "error_message": clean.message,
+        "error_traceback": clean.traceback,
+        "error_causes": json.dumps(clean.causes),
     }
 
 

@@ -26,7 +26,7 @@ from ...envelope import (
     instant,
 )
 from ...validation import queue_name, seconds
-from ..transitions import RECLAIMED_AT_ONCE, in_turn, taken_in
+from ..transitions import RECLAIMED_AT_ONCE, in_turn, storable, taken_in
 from .failed import FailedJobs
 from .operators import Operators
 from .shelves import Failure, Job
@@ -196,7 +196,7 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
                 job.counters = counters
                 job.history = history.extended(reservation.history, *([entry] if entry else []))
                 self.end(job, now)
-                self.failures[job.envelope.id] = Failure(job, error, now, position=next(self.serial))
+                self.failures[job.envelope.id] = Failure(job, storable(error), now, position=next(self.serial))
         return True
 
     def _forget_settled(self, now: float) -> None:

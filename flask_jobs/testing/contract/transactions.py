@@ -1,0 +1,117 @@
+"""What a push within the app's own transaction promises: it is there with the app's data, or never was."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+import sqlalchemy as sa
+
+from ...driver import Transactional
+from ...envelope import After, Push, Sizes
+from ...errors import InvalidArgument
+from .support import Contract, envelope, pop_ids, pop_one
+
+NOTES = sa.Table(
+    "notes", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True), sa.Column("text", sa.String(50))
+)
+
+
+class TransactionalContract(Contract):
+    """Jobs in the app's own transaction. Needs one more fixture, `app_engine`."""
+
+    capability = Transactional
+
+    shares_app_transaction: ClassVar[bool] = True
+
+    @pytest.fixture
+    def app_engine(self) -> sa.Engine:
+        """The app's engine, for the database that the driver keeps its jobs in."""
+        raise NotImplementedError(f"{type(self).__name__} must override the fixture `app_engine`.")
+
+    @pytest.fixture(autouse=True)
+    def _notes(self, app_engine: sa.Engine, driver: Transactional) -> None:
+        driver.prepare()
+        NOTES.create(app_engine, checkfirst=True)
+
+    def test_the_driver_knows_the_apps_engine(self, driver: Transactional, app_engine: sa.Engine) -> None:
+        assert driver.shares(app_engine)
+        assert not driver.shares(sa.create_engine(app_engine.url))
+
+    def test_jobs_become_visible_with_the_apps_commit(self, driver: Transactional, app_engine: sa.Engine) -> None:
+        ids = [envelope().id for _ in range(3)]
+        with app_engine.connect() as connection:
+            connection.execute(sa.insert(NOTES).values(text="with the jobs"))
+            answers = driver.push_within(connection, [Push(envelope(id_=id_)) for id_ in ids])
+            before = driver.size("default")
+            connection.commit()
+
+        assert [answer.stored for answer in answers] == [True, True, True]
+        assert before == Sizes()
+        assert pop_ids(driver, amount=4) == ids
+
+    def test_jobs_vanish_with_the_apps_rollback(self, driver: Transactional, app_engine: sa.Engine) -> None:
+        sent = Push(envelope())
+        with app_engine.connect() as connection:
+            connection.execute(sa.insert(NOTES).values(text="never"))
+            driver.push_within(connection, [sent])
+            connection.rollback()
+            notes = connection.execute(sa.select(sa.func.count()).select_from(NOTES)).scalar()
+
+        assert notes == 0
+        assert driver.size("default") == Sizes()
+        assert driver.push([sent])[0].stored
+
+    def test_the_apps_data_is_not_touched_by_a_push(self, driver: Transactional, app_engine: sa.Engine) -> None:
+        with app_engine.begin() as connection:
+            connection.execute(sa.insert(NOTES).values(text="mine"))
+            driver.push_within(connection, [Push(envelope())])
+            connection.execute(sa.insert(NOTES).values(text="mine, too"))
+
+        with app_engine.connect() as connection:
+            assert connection.execute(sa.select(sa.func.count()).select_from(NOTES)).scalar() == 2
+
+    def test_a_push_that_is_all_of_the_transaction_can_be_rolled_back(
+        self, driver: Transactional, app_engine: sa.Engine
+    ) -> None:
+        with app_engine.connect() as connection:
+            driver.push_within(connection, [Push(envelope())])
+            connection.rollback()
+
+        assert driver.size("default") == Sizes()
+
+    def test_known_ids_are_answered_within_a_transaction_too(
+        self, driver: Transactional, app_engine: sa.Engine
+    ) -> None:
+        known, new = Push(envelope()), Push(envelope())
+        driver.push([known])
+
+        with app_engine.begin() as connection:
+            answers = driver.push_within(connection, [known, new, new])
+
+        assert [answer.stored for answer in answers] == [False, True, False]
+        assert driver.size("default") == Sizes(ready=2)
+
+    def test_delays_deadlines_and_the_front_hold_within_a_transaction_too(
+        self, driver: Transactional, app_engine: sa.Engine
+    ) -> None:
+        first, front, delayed = envelope(), envelope(), envelope()
+        with app_engine.begin() as connection:
+            driver.push_within(connection, [Push(first)])
+            driver.push_within(connection, [Push(front, front=True, retry_until=After(50.0))])
+            driver.push_within(connection, [Push(delayed, due=After(self.delay))])
+
+        reservation = pop_one(driver)
+        assert reservation.envelope.id == front.id
+        assert reservation.retry_until == pytest.approx(reservation.pushed_at + 50.0, abs=0.1)
+        assert driver.size("default") == Sizes(ready=1, delayed=1, reserved=1)
+
+    def test_a_name_that_could_not_be_served_leaves_the_apps_transaction_as_it_was(
+        self, driver: Transactional, app_engine: sa.Engine
+    ) -> None:
+        with app_engine.begin() as connection:
+            connection.execute(sa.insert(NOTES).values(text="mine"))
+            with pytest.raises(InvalidArgument):
+                driver.push_within(connection, [Push(envelope()), Push(envelope(queue="a b"))])
+
+        assert driver.size("default") == Sizes()
