@@ -15,7 +15,7 @@ from flask import Flask, appcontext_pushed, g, has_app_context
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from . import transactions
-from .errors import ConfigurationError
+from .errors import ConfigurationError, InvalidArgument
 from .transactions import SessionSource
 
 SessionOption = scoped_session[Session] | sessionmaker[Session]
@@ -264,6 +264,15 @@ def sessions_of(app: Flask, given: SessionOption | None = None) -> Sessions:
         f"app.extensions['sqlalchemy'] is a {type(extension).__name__}, whose sessions the library cannot find. "
         "Give a session: Jobs(session=scoped_session(...))."
     )
+
+
+def named_session(session: object) -> Session:
+    """The session that a call names; a `scoped_session` stands for the one of its scope."""
+    if isinstance(session, scoped_session):
+        session = session()
+    if isinstance(session, Session):
+        return session
+    raise InvalidArgument(f"session takes a SQLAlchemy Session or scoped_session, not a {type(session).__name__}.")
 
 
 def watch_from_first_context(app: Flask, find: Callable[[], Sessions]) -> object:

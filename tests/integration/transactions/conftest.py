@@ -88,7 +88,7 @@ class Shop:
         self.kind = kind
         self.file = folder / "shop.db"
         self.app = Flask(__name__, instance_path=str(folder))
-        self._maker: sessionmaker[Session] | None = None
+        self.factory: sessionmaker[Session] | None = None
         self._made: list[Session] = []
         self.sessions = self._connect(f"sqlite:///{self.file}", f"sqlite:///{folder / 'archive.db'}", expire_on_commit)
         with self.context():
@@ -110,9 +110,9 @@ class Shop:
             SQLAlchemyLite(self.app, session_options={**options, "binds": {Archive: "archive"}})
             return sessions_of(self.app)
         engine, binds = sa.create_engine(url), {Archive: sa.create_engine(archive)}
-        self._maker = sessionmaker(engine, binds=binds, expire_on_commit=expire)
+        self.factory = sessionmaker(engine, binds=binds, expire_on_commit=expire)
         self._archive = binds[Archive]
-        return sessions_of(self.app, self._maker if self.kind == "sessionmaker" else scoped_session(self._maker))
+        return sessions_of(self.app, self.factory if self.kind == "sessionmaker" else scoped_session(self.factory))
 
     def _engines(self) -> tuple[sa.Engine, sa.Engine]:
         engine = self.sessions.engine()
@@ -136,9 +136,9 @@ class Shop:
     def session(self) -> Session:
         if self.kind != "sessionmaker":
             return self.sessions.current()
-        assert self._maker is not None
+        assert self.factory is not None
         if not self._made:
-            self._made.append(self._maker())
+            self._made.append(self.factory())
         return self._made[0]
 
     def end(self) -> None:

@@ -114,10 +114,14 @@ def test_f13_a_discarded_job_can_be_dispatched_again_in_a_transaction_that_commi
 
 
 def test_an_exception_out_of_a_begin_block_discards_the_jobs(shop):
-    with pytest.raises(ZeroDivisionError), shop.session.begin():
-        shop.add("paid")
-        shop.dispatch("A")
-        raise ZeroDivisionError
+    def fail():
+        with shop.session.begin():
+            shop.add("paid")
+            shop.dispatch("A")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
 
     assert shop.outbox.log == [("discarded", ["A"])]
 
@@ -300,11 +304,14 @@ def test_an_error_behind_the_commit_leaves_the_data_and_the_session_in_order(sho
 
 
 def test_an_error_behind_a_begin_block_leaves_the_session_in_order(shop):
-    shop.outbox.error_after = PushFailed("A is not stored.", ids=["A"], causes=[])
+    def pay():
+        with shop.session.begin():
+            shop.add("paid")
+            shop.dispatch("A")
 
-    with pytest.raises(PushFailed), shop.session.begin():
-        shop.add("paid")
-        shop.dispatch("A")
+    shop.outbox.error_after = PushFailed("A is not stored.", ids=["A"], causes=[])
+    with pytest.raises(PushFailed):
+        pay()
 
     with shop.session.begin():
         shop.add("next")
@@ -316,9 +323,13 @@ def test_an_error_behind_the_block_of_a_session_factory_leaves_the_data(make_sho
     outbox = make_outbox()
     outbox.error_after = PushFailed("A is not stored.", ids=["A"], causes=[])
 
-    with pytest.raises(PushFailed), shop._maker.begin() as session:
-        session.add(model(state="paid"))
-        transactions.defer(session, outbox, ["A"])
+    def pay():
+        with shop.factory.begin() as session:
+            session.add(model(state="paid"))
+            transactions.defer(session, outbox, ["A"])
+
+    with pytest.raises(PushFailed):
+        pay()
 
     assert shop.orders == ["paid"]
 
