@@ -12,6 +12,9 @@ from ..registry import Registry
 from .annotations import Annotations
 from .codec import DEPTH, JSON, MISREAD, READERS, Reference, Unfit, step
 
+_DEPTH = 2 * DEPTH
+"""What is stored must be read, whatever once counted as a level; this only keeps rubbish from filling the stack."""
+
 Scope = tuple[type, str]
 """A class and the field of it whose annotation counts."""
 
@@ -187,8 +190,8 @@ def _named(name: JSON, candidates: Iterable[type]) -> Any:
 
 
 def _enter(depth: int) -> int:
-    if depth >= DEPTH:
-        raise Unfit(f"is nested deeper than {DEPTH} levels.")
+    if depth >= _DEPTH:
+        raise Unfit("is nested too deep.")
     return depth + 1
 
 

@@ -134,16 +134,16 @@ class Encoder:
                     pairs.append([key, self._value(item, deeper, scope)])
                 else:
                     is_escaped = True
-                    pairs.append([self._key(key, scope), self._value(item, deeper, scope)])
+                    pairs.append([self._key(key, deeper, scope), self._value(item, deeper, scope)])
         except Unfit as unfit:
             unfit.stands_in(step(key))
             raise
         return {"$dict": pairs} if is_escaped else dict(pairs)
 
-    def _key(self, key: object, scope: Scope) -> JSON:
+    def _key(self, key: object, depth: int, scope: Scope) -> JSON:
         cls: type = type(key)
         if key is None or cls in _SCALARS or isinstance(key, Enum):
-            return self._value(key, DEPTH - 1, scope)
+            return self._value(key, depth, scope)
         raise Unfit(f"has a key of type {cls.__qualname__}; a key may be of any kind of value that has no parts.")
 
     def _enum(self, value: Enum, depth: int, scope: Scope) -> JSON:
@@ -152,7 +152,7 @@ class Encoder:
         if not _is_found_again(value):
             raise Unfit(f"is a member of {cls.__qualname__} that its value does not lead back to. {_advice(cls)}")
         try:
-            return {"$enum": [cls.__name__, self._value(value.value, self._enter(depth, 1), scope)]}
+            return {"$enum": [cls.__name__, self._value(value.value, depth, scope)]}
         except Unfit as unfit:
             unfit.stands_in(".value")
             raise
