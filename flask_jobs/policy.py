@@ -53,6 +53,8 @@ UNKNOWN_PAUSES = (1.0, 5.0, 30.0, 90.0)
 NEWER_PAUSES = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 600.0, 600.0, 600.0)
 """The same for a job stored by newer code than this worker's."""
 
+_NOT_BUILT = {Event.UNKNOWN_JOB, Event.NEWER_VERSION}
+
 # From here on the doubled pause is above the cap, and a larger power would only overflow.
 _DOUBLINGS = 6
 
@@ -214,10 +216,20 @@ def _after_interruption(case: _Case, reason: str) -> Settlement:
 def _for_another_worker(case: _Case, error: BaseException, event: Event, pauses: tuple[float, ...]) -> Settlement:
     counters = case.counted(attempts=-1)
     reason = history.summary(error)
-    waited = history.trailing(case.reservation.history, event)
+    waited = _waited(case.reservation, event)
     if waited >= len(pauses):
         return case.fail(error, counters, event, reason)
     return case.release(After(pauses[waited]), counters, event, reason)
+
+
+def _waited(reservation: Reservation, event: Event) -> int:
+    """How often it was put back for this since a worker could last build it, whatever other workers made of it."""
+    count = 0
+    for entry in reversed(reservation.history):
+        if entry.event not in _NOT_BUILT:
+            break
+        count += entry.event is event
+    return count
 
 
 def _spent(reservation: Reservation, why: str) -> MaxAttemptsExceeded:

@@ -88,11 +88,11 @@ class Processor:
             report=reporter or _drop,
             now=delivery.now(),
         )
+        if reporter is not None:
+            reporter.close()
         settlement = policy.decide(
             reservation, attempt.outcome, attempt.options, now=delivery.now(), jitter=self._jitter()
         )
-        if reporter is not None:
-            reporter.close(is_stored=isinstance(settlement, Release))
         return Verdict(delivery, attempt, settlement)
 
     def tell(self, verdict: Verdict) -> None:

@@ -46,15 +46,14 @@ class Reporter:
                 return
         self._write()
 
-    def close(self, *, is_stored: bool) -> None:
-        """End; the last word is still written if the job stays stored."""
+    def close(self) -> None:
+        """Write nothing more: with the attempt, its progress ends."""
         with self._lock:
             self._is_closed = True
+            self._latest = None
             timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
-        if is_stored:
-            self._write()
 
     def _write(self) -> None:
         with self._lock:

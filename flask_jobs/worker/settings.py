@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from ..options import WorkerDefaults
@@ -19,7 +19,7 @@ class WorkerSettings:
     """
 
     queues: tuple[str, ...]
-    defaults: WorkerDefaults = WorkerDefaults()
+    defaults: WorkerDefaults = field(default_factory=WorkerDefaults)
     sleep: float = 3.0
     once: bool = False
     stop_when_empty: bool = False
