@@ -42,7 +42,6 @@ MADE = job(lambda self: None)
 FACTS = {"job_id": "0190", "job_name": "demo", "queue": "default", "connection": "main"}
 TRANSITIONS = [
     (events.job_dispatched, lambda e: e.dispatched(envelope(), delay=5), 0, {"delay": 5}, "INFO"),
-    (events.job_discarded, lambda e: e.discarded(envelope(), reason="rollback"), 0, {"reason": "rollback"}, "WARNING"),
     (events.job_processing, lambda e: e.processing(HELD, job=MADE), 2, {"job": MADE}, "DEBUG"),
     (
         events.job_processed,
@@ -125,6 +124,18 @@ def test_every_transition_is_a_signal_and_one_line(
     assert "\n" not in record.getMessage()
     assert {name: vars(record)[name] for name in FACTS} == FACTS
     assert vars(record)["attempt"] == attempt
+
+
+def test_jobs_discarded_together_are_one_line_and_a_signal_each(caplog: pytest.LogCaptureFixture):
+    app = App()
+
+    received = heard(
+        events.job_discarded, app, lambda: Events(app, "main").discarded([envelope(), envelope()], reason="rolled back")
+    )
+
+    assert received == [FACTS | {"attempt": 0, "reason": "rolled back"}] * 2
+    (record,) = caplog.records
+    assert record.getMessage() == "discarded, because rolled back: demo 0190, demo 0190"
 
 
 def test_the_names_of_the_signals_are_kebab_case():

@@ -5,8 +5,14 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from flask_jobs import transactions
+from flask_jobs.envelope import Envelope, Push
 from flask_jobs.errors import PushFailed
 from flask_jobs.ledger import Reason
+
+
+def not_stored(name):
+    """The error of a sink that could not store the job of this name, which is its id as well."""
+    return PushFailed(f"{name} is not stored.", pushes=[Push(Envelope(name, name, "default", "{}"))], causes=[])
 
 
 def test_a_commit_releases_the_jobs_in_the_order_of_their_dispatch(shop):
@@ -292,7 +298,7 @@ def test_objects_expire_on_commit_as_the_session_says(make_shop, expire):
 def test_an_error_behind_the_commit_leaves_the_data_and_the_session_in_order(shop):
     shop.add("paid")
     shop.dispatch("A")
-    shop.outbox.error_after = PushFailed("A is not stored.", ids=["A"], causes=[])
+    shop.outbox.error_after = not_stored("A")
 
     with pytest.raises(PushFailed, match="A is not stored"):
         shop.session.commit()
@@ -309,7 +315,7 @@ def test_an_error_behind_a_begin_block_leaves_the_session_in_order(shop):
             shop.add("paid")
             shop.dispatch("A")
 
-    shop.outbox.error_after = PushFailed("A is not stored.", ids=["A"], causes=[])
+    shop.outbox.error_after = not_stored("A")
     with pytest.raises(PushFailed):
         pay()
 
@@ -321,7 +327,7 @@ def test_an_error_behind_a_begin_block_leaves_the_session_in_order(shop):
 def test_an_error_behind_the_block_of_a_session_factory_leaves_the_data(make_shop, model, make_outbox):
     shop = make_shop("sessionmaker")
     outbox = make_outbox()
-    outbox.error_after = PushFailed("A is not stored.", ids=["A"], causes=[])
+    outbox.error_after = not_stored("A")
 
     def pay():
         with shop.factory.begin() as session:
@@ -336,8 +342,8 @@ def test_an_error_behind_the_block_of_a_session_factory_leaves_the_data(make_sho
 
 def test_all_sinks_are_tried_before_one_error_names_what_is_missing(shop, make_outbox):
     first, second, third = make_outbox(), make_outbox(), make_outbox()
-    first.error_after = PushFailed("A is not stored.", ids=["A"], causes=[])
-    second.error_after = PushFailed("B is not stored.", ids=["B"], causes=[])
+    first.error_after = not_stored("A")
+    second.error_after = not_stored("B")
     shop.add("paid")
     for job, outbox in (("A", first), ("B", second), ("C", third)):
         shop.dispatch(job, to=outbox)
