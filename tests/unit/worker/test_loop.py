@@ -710,17 +710,15 @@ def test_the_lease_of_a_long_job_is_renewed(live: Bench):
 
 
 def test_without_renewal_the_lease_of_a_long_job_runs_out(live: Bench):
-    live.knows("demo", lambda self: time.sleep(0.5))
+    live.knows(
+        "demo", lambda self: eventually(lambda: bool(live.store.pop(["default"], "another", Room()).reservations))
+    )
     live.store.add("demo")
 
-    thread, _, stop = aside(live, renew=False)
-    found: list[object] = []
-    eventually(lambda: bool(found.extend(live.store.pop(["default"], "another", Room()).reservations) or found))
-    stop()
-    thread.join()
+    live.work(renew=False)
 
     assert "renew" not in live.store.calls
-    assert live.signals()[-1] == "settlement-lost"
+    assert live.signals() == ["job-processing", "settlement-lost"]
 
 
 def test_a_renewal_that_fails_is_tried_again_in_time(live: Bench, caplog: pytest.LogCaptureFixture):
