@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from flask_jobs import clock
+from flask_jobs.drivers.memory import MemoryDriver
+from flask_jobs.envelope import Reservation
+from flask_jobs.worker.renewal import Lease, Renewal
+
+from ..support.values import reservation
+
+
+class Losing(MemoryDriver):
+    """Says of every lease that it is lost, but lets the test do something first."""
+
+    def __init__(self) -> None:
+        super().__init__(retry_after=0.06)
+        self.asked = threading.Event()
+        self.may_answer = threading.Event()
+
+    def renew(self, reservations: Sequence[Reservation]) -> list[Reservation]:
+        self.asked.set()
+        assert self.may_answer.wait(5)
+        return list(reservations)
+
+
+def test_a_lease_that_ended_by_being_settled_is_not_called_lost(caplog: pytest.LogCaptureFixture):
+    driver = Losing()
+    with Renewal(driver, is_wanted=True, retry_after=90) as renewal:
+        lease = renewal.hold(reservation(), asked=clock.monotonic())
+        assert driver.asked.wait(5)
+        renewal.let_go(lease)
+        driver.may_answer.set()
+
+    assert caplog.records == []
+
+
+def test_a_lease_that_is_lost_is_called_so(caplog: pytest.LogCaptureFixture):
+    driver = Losing()
+    driver.may_answer.set()
+    with Renewal(driver, is_wanted=True, retry_after=90) as renewal:
+        renewal.hold(reservation(), asked=clock.monotonic())
+        assert driver.asked.wait(5)
+
+    assert caplog.text.count("has lost its lease") == 1
+
+
+def test_a_lease_is_counted_from_before_the_store_was_asked():
+    driver = MemoryDriver(retry_after=50)
+    lease = Renewal(driver, is_wanted=False, retry_after=90).hold(reservation(), asked=clock.monotonic() - 51)
+
+    assert lease.is_over
+    assert not Lease(reservation(), clock.monotonic() + 1).is_over
