@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 
 import pytest
 
 from flask_jobs import clock
 from flask_jobs.drivers.memory import MemoryDriver
-from flask_jobs.envelope import Reservation
+from flask_jobs.envelope import Push, Reservation, Room
 from flask_jobs.worker.renewal import Lease, Renewal
 
-from ..support.values import reservation
+from ..support.values import envelope, reservation
 
 
 class Losing(MemoryDriver):
@@ -54,3 +55,16 @@ def test_a_lease_is_counted_from_before_the_store_was_asked():
 
     assert lease.is_over
     assert not Lease(reservation(), clock.monotonic() + 1).is_over
+
+
+def test_a_renewed_lease_lasts_longer():
+    driver = MemoryDriver(retry_after=0.3)
+    driver.push([Push(envelope())])
+    (held,) = driver.pop(["default"], "token", Room()).reservations
+    with Renewal(driver, is_wanted=True, retry_after=90) as renewal:
+        lease = renewal.hold(held, asked=clock.monotonic())
+        ends = lease.ends
+        while clock.monotonic() < ends + 0.05:
+            time.sleep(0.01)
+
+        assert not lease.is_over
