@@ -18,6 +18,9 @@ _TIMES = 3
 # After a renewal that failed, the next try follows sooner than the next one would be due.
 _RETRY_SHARE = 10
 
+# How long the end of the worker waits for a renewal that is under way, in seconds.
+_PATIENCE = 5.0
+
 
 class Lease:
     """How long a delivery is honoured, counted on this host from before the store was asked."""
@@ -58,7 +61,7 @@ class Renewal:
         self._ended.set()
         if self._thread is not None:
             # A renewal that hangs in the store must not hang the worker; what it renews is settled by now.
-            self._thread.join(timeout=self._retry_after / _TIMES)
+            self._thread.join(timeout=_PATIENCE)
             self._thread = None
 
     def hold(self, reservation: Reservation, *, asked: float) -> Lease:
