@@ -1,0 +1,155 @@
+"""The processes of the demo: started, watched, and ended whatever happens."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+ROOT = Path(__file__).resolve().parents[2]
+LEASE = 3
+
+
+class DemoFailed(Exception):
+    """Something did not happen that should have."""
+
+
+class Process:
+    """A command in the background whose lines are shown as they come, and kept."""
+
+    def __init__(self, title: str, popen: subprocess.Popen[str], *, shown: bool) -> None:
+        self.title = title
+        self.lines: list[str] = []
+        self._popen = popen
+        self._shown = shown
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._popen.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is gone."""
+        return self._popen.poll() is not None
+
+    def end(self, how: signal.Signals, *, limit: float = 10) -> int:
+        """Send the signal and wait; gives the exit code. Past the limit the process is killed."""
+        if not self.has_ended:
+            self._popen.send_signal(how)
+        try:
+            code = self._popen.wait(limit)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            code = self._popen.wait()
+        self._reader.join(limit)
+        return code
+
+    def found(self, pattern: str) -> re.Match[str] | None:
+        """The first match among its lines so far."""
+        return next((match for line in list(self.lines) if (match := re.search(pattern, line))), None)
+
+    def _read(self) -> None:
+        assert self._popen.stdout is not None
+        with self._popen.stdout as lines:
+            for line in lines:
+                self.lines.append(line.rstrip())
+                if self._shown:
+                    print(f"    {self.title} │ {line.rstrip()}", flush=True)
+
+
+class Stage:
+    """The folder, the environment and the processes of one performance. Ends them all on the way out."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started = time.monotonic()
+        self._processes: list[Process] = []
+        self._environment = {key: value for key, value in os.environ.items() if not key.startswith("FLASK_")}
+        self._environment |= {
+            "FLASK_APP": "example_app",
+            "FLASK_SHOP_FOLDER": str(folder),
+            "FLASK_SECRET_KEY": f"demo-{secrets.token_hex()}",  # all processes of one app share it
+            "FLASK_JOBS_CONNECTIONS__database__retry_after": str(LEASE),
+            "PYTHONPATH": str(ROOT),
+            "PYTHONUNBUFFERED": "1",
+            "COLUMNS": "110",
+        }
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._processes:
+            process.end(signal.SIGTERM, limit=5)
+
+    def start(self, title: str, *command: str, shown: bool = True, **settings: str) -> Process:
+        """Start a flask command in the background."""
+        show_command(command, settings)
+        popen = subprocess.Popen(
+            [sys.executable, "-m", "flask", *command],
+            env=self._environment | settings,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,  # Ctrl-C reaches the demo alone, which then ends them in order
+        )
+        process = Process(title, popen, shown=shown)
+        self._processes.append(process)
+        return process
+
+    def flask(self, *command: str, shown: bool = True) -> str:
+        """Run a flask command to its end, and give what it printed."""
+        if shown:
+            show_command(command, {})
+        run = subprocess.run(
+            [sys.executable, "-m", "flask", *command],
+            env=self._environment,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=30,
+        )
+        if shown:
+            for line in (run.stdout + run.stderr).rstrip().splitlines():
+                print(f"    {line.rstrip()}", flush=True)
+        if run.returncode:
+            raise DemoFailed(f"`flask {shlex.join(command)}` ended with {run.returncode}.\n{run.stderr}")
+        return run.stdout
+
+    def wait_for(self, condition: Callable[[], object], *, what: str, limit: float = 20) -> None:
+        """Return as soon as the condition holds, or say what did not happen in time."""
+        latest = time.monotonic() + limit
+        while not condition():
+            if time.monotonic() > latest:
+                raise DemoFailed(f"Not within {limit:g} seconds: {what}.")
+            time.sleep(0.05)
+
+    @property
+    def living(self) -> list[Process]:
+        """The processes that have not ended."""
+        return [process for process in self._processes if not process.has_ended]
+
+
+def show_command(command: tuple[str, ...], settings: dict[str, str]) -> None:
+    """Print a command as one would type it."""
+    words = [*(f"{key}={value}" for key, value in settings.items()), f"flask {shlex.join(command)}"]
+    print(f"\n  $ {' '.join(words)}", flush=True)
