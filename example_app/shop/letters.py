@@ -16,7 +16,7 @@ def invoice_page(invoice: Invoice) -> str:
 
 def invoice_mail(invoice: Invoice) -> EmailMessage:
     """The mail that brings the invoice."""
-    message = _mail(invoice.order, key=f"invoice-{invoice.order_id}", subject=f"Your invoice {invoice.number}")
+    message = _mail(invoice.order, kind="invoice", subject=f"Your invoice {invoice.number}")
     message.set_content(render_template("shop/invoice_mail.txt", invoice=invoice, order=invoice.order))
     message.add_attachment(invoice_page(invoice), subtype="html", filename=f"{invoice.number}.html")
     return message
@@ -24,14 +24,14 @@ def invoice_mail(invoice: Invoice) -> EmailMessage:
 
 def reminder_mail(order: Order) -> EmailMessage:
     """The mail to a customer who has not paid."""
-    message = _mail(order, key=f"reminder-{order.id}", subject=f"A reminder: your order {order.id}")
+    message = _mail(order, kind="reminder", subject=f"A reminder: your order {order.id}")
     message.set_content(render_template("shop/reminder_mail.txt", order=order))
     return message
 
 
-def _mail(order: Order, *, key: str, subject: str) -> EmailMessage:
+def _mail(order: Order, *, kind: str, subject: str) -> EmailMessage:
     message = EmailMessage()
-    message["Message-ID"] = f"<{key}@shop.example>"
+    message["Message-ID"] = f"<{kind}-{order.id}-{order.placed_at:%Y%m%d%H%M%S}@shop.example>"
     message["From"] = "shop@shop.example"
     message["To"] = order.customer.email
     message["Subject"] = f"{subject} from {current_app.config['SHOP_NAME']}"
