@@ -34,7 +34,7 @@ def play(stage: Stage) -> int:
     order(stage, shopper)
     kill_a_worker(stage)
     worker = finish_the_work(stage, shopper)
-    fail(stage, shopper, worker)
+    fail(stage, shopper)
     put_right(stage, shopper)
     code = close(stage, worker)
     return summary(stage, shopper, code)
@@ -98,15 +98,15 @@ def finish_the_work(stage: Stage, shopper: Shopper) -> Process:
     return worker
 
 
-def fail(stage: Stage, shopper: Shopper, worker: Process) -> None:
+def fail(stage: Stage, shopper: Shopper) -> None:
     """An order that the shop cannot invoice."""
     act(
         "Bo's invoice fails",
         "He typed DR where he meant DE. The shop has no tax rate for that, and its author forgot to check.\n"
         "SendInvoice gets three attempts, here one second apart (--backoff 1).",
     )
+    print("\n    POST /orders")
     shopper.place_order("Bo Kern", "DR", {"cup": 6})
-    print()
     stage.wait_for(lambda: shopper.order(2)["status"] == "on hold", what="the job fails for good")
     print("\n    It is not lost either: a job that is given up on is kept, with all that happened to it.")
     stage.flask("jobs", "failed")
@@ -136,7 +136,7 @@ def summary(stage: Stage, shopper: Shopper, worker_code: int) -> int:
     act("What came of it", "")
     documents = invoice_files(stage.folder)
     recipients = mails(stage.folder)
-    sizes = json.loads(stage.flask("jobs", "status", "--json", shown=False))
+    sizes = stage.ask("jobs", "status", "--json")
     promises = {
         "One invoice in the database for each order": invoice_rows(stage.folder) == [1, 2],
         "One document for each order, nothing half-written": documents == ["INV-00001.html", "INV-00002.html"],
@@ -157,7 +157,7 @@ def summary(stage: Stage, shopper: Shopper, worker_code: int) -> int:
 
 def failed_jobs(stage: Stage) -> list[dict[str, Any]]:
     """The failed jobs, as a program reads them."""
-    found: list[dict[str, Any]] = json.loads(stage.flask("jobs", "failed", "--json", shown=False))["failed"]
+    found: list[dict[str, Any]] = stage.ask("jobs", "failed", "--json")["failed"]
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 LEASE = 3
@@ -31,6 +33,7 @@ class Process:
         self.lines: list[str] = []
         self._popen = popen
         self._shown = shown
+        self._in_traceback = False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -44,17 +47,21 @@ class Process:
         """Whether it is gone."""
         return self._popen.poll() is not None
 
+    def wait(self, limit: float) -> int:
+        """Wait for its end and its last line; gives the exit code."""
+        code = self._popen.wait(limit)
+        self._reader.join(limit)
+        return code
+
     def end(self, how: signal.Signals, *, limit: float = 10) -> int:
         """Send the signal and wait; gives the exit code. Past the limit the process is killed."""
         if not self.has_ended:
             self._popen.send_signal(how)
         try:
-            code = self._popen.wait(limit)
+            return self.wait(limit)
         except subprocess.TimeoutExpired:
             self._popen.kill()
-            code = self._popen.wait()
-        self._reader.join(limit)
-        return code
+            return self.wait(limit)
 
     def found(self, pattern: str) -> re.Match[str] | None:
         """The first match among its lines so far."""
@@ -66,7 +73,16 @@ class Process:
             for line in lines:
                 self.lines.append(line.rstrip())
                 if self._shown:
-                    print(f"    {self.title} │ {line.rstrip()}", flush=True)
+                    self._show(line.rstrip())
+
+    def _show(self, line: str) -> None:
+        if line.startswith("Traceback "):
+            self._in_traceback = True
+            line = "  (its traceback is left out here; it is kept with the failed job)"
+        elif self._in_traceback:
+            self._in_traceback = line.startswith(" ")
+            return
+        print(f"    {self.title}{line}".rstrip(), flush=True)
 
 
 class Stage:
@@ -93,12 +109,36 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for impatience in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(impatience, signal.SIG_IGN)  # a second Ctrl-C must not leave a process behind
         for process in self._processes:
             process.end(signal.SIGTERM, limit=5)
 
     def start(self, title: str, *command: str, shown: bool = True, **settings: str) -> Process:
         """Start a flask command in the background."""
         show_command(command, settings)
+        return self._begin(f"{title} │ ", command, settings, shown=shown)
+
+    def flask(self, *command: str) -> None:
+        """Run a flask command to its end, and show what it prints."""
+        show_command(command, {})
+        self._finish(self._begin("", command, {}, shown=True), command)
+
+    def ask(self, *command: str) -> Any:
+        """What a flask command answers, read as JSON."""
+        process = self._begin("", command, {}, shown=False)
+        self._finish(process, command)
+        return json.loads("\n".join(process.lines))
+
+    def wait_for(self, condition: Callable[[], object], *, what: str, limit: float = 20) -> None:
+        """Return as soon as the condition holds, or say what did not happen in time."""
+        latest = time.monotonic() + limit
+        while not condition():
+            if time.monotonic() > latest:
+                raise DemoFailed(f"Not within {limit:g} seconds: {what}.")
+            time.sleep(0.05)
+
+    def _begin(self, title: str, command: tuple[str, ...], settings: dict[str, str], *, shown: bool) -> Process:
         popen = subprocess.Popen(
             [sys.executable, "-m", "flask", *command],
             env=self._environment | settings,
@@ -114,39 +154,10 @@ class Stage:
         self._processes.append(process)
         return process
 
-    def flask(self, *command: str, shown: bool = True) -> str:
-        """Run a flask command to its end, and give what it printed."""
-        if shown:
-            show_command(command, {})
-        run = subprocess.run(
-            [sys.executable, "-m", "flask", *command],
-            env=self._environment,
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=30,
-        )
-        if shown:
-            for line in (run.stdout + run.stderr).rstrip().splitlines():
-                print(f"    {line.rstrip()}", flush=True)
-        if run.returncode:
-            raise DemoFailed(f"`flask {shlex.join(command)}` ended with {run.returncode}.\n{run.stderr}")
-        return run.stdout
-
-    def wait_for(self, condition: Callable[[], object], *, what: str, limit: float = 20) -> None:
-        """Return as soon as the condition holds, or say what did not happen in time."""
-        latest = time.monotonic() + limit
-        while not condition():
-            if time.monotonic() > latest:
-                raise DemoFailed(f"Not within {limit:g} seconds: {what}.")
-            time.sleep(0.05)
-
-    @property
-    def living(self) -> list[Process]:
-        """The processes that have not ended."""
-        return [process for process in self._processes if not process.has_ended]
+    def _finish(self, process: Process, command: tuple[str, ...]) -> None:
+        if process.wait(30):
+            said = "\n".join(process.lines)
+            raise DemoFailed(f"`flask {shlex.join(command)}` did not succeed:\n{said}")
 
 
 def show_command(command: tuple[str, ...], settings: dict[str, str]) -> None:

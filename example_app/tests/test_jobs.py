@@ -53,14 +53,17 @@ def test_an_invoice_is_written_and_mailed(app: Flask, client: FlaskClient, order
     assert "€ 22.25" in document
     assert mails(tmp_path) == ["Your invoice INV-00001 from Lindgren & Sons"]
     with client.get(f"/orders/{order}/invoice") as download:
-        assert download.text == document
+        assert download.get_data(as_text=True) == document
 
 
-def test_an_invoice_is_sent_once_however_often_its_job_runs(app: Flask, order: int, tmp_path: Path) -> None:
+def test_an_invoice_is_sent_once_however_often_its_job_runs(
+    app: Flask, order: int, jobs_fake: FakeQueue, tmp_path: Path
+) -> None:
     run_invoice(app, order)
     run_invoice(app, order)
 
     assert len(mails(tmp_path)) == 1
+    jobs_fake.assert_pushed_once(RemindOfPayment)
     with app.app_context():
         assert len(db.session.scalars(sa.select(Invoice)).all()) == 1
 
