@@ -225,9 +225,12 @@ def test_the_demo_ends_all_its_processes_when_it_is_stopped(
     demo.send_signal(how)
     demo.communicate(timeout=30)
 
+    left = [pid for pid in children if is_alive(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
     assert demo.returncode == 130
     assert len(children) == 2
-    wait_for(lambda: not any(is_alive(pid) for pid in children), "the end of all processes")
+    assert left == []
     assert list(tmp_path.iterdir()) == []
 
 
