@@ -90,7 +90,7 @@ def finish_the_work(stage: Stage, shopper: Shopper) -> Process:
         "Nobody renews the dead worker's hold, so it runs out, and the job is given to the next worker.\n"
         "The order is loaded fresh. The steps of SendInvoice may be repeated, so a second run does no harm.",
     )
-    worker = stage.start("worker 2", "jobs", "work", "--backoff", "1")
+    worker = stage.start("worker 2", "jobs", "work", "--queue", "default,low", "--backoff", "1")
     stage.wait_for(lambda: worker.has_ended or shopper.has_mail(1), what="the second worker sends the invoice")
     if worker.has_ended:
         raise DemoFailed("The second worker ended.")
@@ -151,7 +151,7 @@ def summary(stage: Stage, shopper: Shopper, worker_code: int) -> int:
         print(f"    {'✓' if kept else '✗'} {promise}")
     print(f"\n    {time.monotonic() - stage.started:.0f} seconds. To try it yourself, in two terminals:\n")
     print("  $ flask --app example_app run")
-    print("  $ flask --app example_app jobs work")
+    print("  $ flask --app example_app jobs work --queue default,low")
     return 0 if all(promises.values()) else 1
 
 

@@ -130,7 +130,7 @@ class Stage:
         self._finish(process, command)
         return json.loads("\n".join(process.lines))
 
-    def wait_for(self, condition: Callable[[], object], *, what: str, limit: float = 20) -> None:
+    def wait_for(self, condition: Callable[[], object], *, what: str, limit: float = 30) -> None:
         """Return as soon as the condition holds, or say what did not happen in time."""
         latest = time.monotonic() + limit
         while not condition():

@@ -54,7 +54,7 @@ def test_the_quick_start_greets(project: Path) -> None:
 def test_the_quick_start_fails_and_is_retried(project: Path) -> None:
     post(project, "/greet/Nobody")
 
-    run(project, "flask", "jobs", "work", "--max-jobs", "3", "--backoff", "0")
+    run(project, "flask", "jobs", "work", "--max-jobs", "3")
     (failed,) = json.loads(run(project, "flask", "jobs", "failed", "--json"))["failed"]
     explanation = run(project, "flask", "jobs", "explain", failed["id"])
     run(project, "flask", "jobs", "retry", failed["id"])
