@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import mailbox
 import os
-import re
 import signal
 import socketserver
 import subprocess
@@ -196,69 +195,6 @@ def test_web_server_and_workers_may_start_at_the_same_time_in_an_empty_folder(tm
     assert [process.returncode for process in processes] == [0] * 4, errors
     with shop.app.app_context():
         db.engine.dispose()
-
-
-@pytest.mark.slow
-def test_the_demo_keeps_all_its_promises(tmp_path: Path) -> None:
-    demo = start_demo(tmp_path)
-    out, err = demo.communicate(timeout=100)
-
-    assert demo.returncode == 0, out + err
-    assert out.count("✓") == 8
-    assert "✗" not in out
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_the_demo_ends_all_its_processes_when_it_is_stopped(
-    tmp_path: Path, started: list[subprocess.Popen[str]], how: signal.Signals
-) -> None:
-    demo = start_demo(tmp_path)
-    started.append(demo)
-    assert demo.stdout is not None
-    for line in demo.stdout:
-        if re.search(r"worker 1 .*started", line):
-            break
-    children = children_of(demo.pid)
-
-    demo.send_signal(how)
-    demo.communicate(timeout=30)
-
-    left = [pid for pid in children if is_alive(pid)]
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    assert demo.returncode == 130
-    assert len(children) == 2
-    assert left == []
-    assert list(tmp_path.iterdir()) == []
-
-
-def start_demo(folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-u", "-m", "example_app.demo"],
-        cwd=ROOT,
-        env=os.environ | {"TMPDIR": str(folder), "PYTHONUTF8": "1"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-    )
-
-
-def children_of(pid: int) -> list[int]:
-    table = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    pairs = [line.split() for line in table.splitlines()]
-    return [int(child) for child, parent in pairs if int(parent) == pid]
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 class SmtpSink:
