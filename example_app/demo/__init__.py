@@ -1,0 +1,1 @@
+"""The main job at work: ``python -m example_app.demo``."""

@@ -1,0 +1,195 @@
+"""An order, a worker that is killed, another that finishes its work, and a failure that is put right."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from .shopping import Shopper, invoice_files, invoice_rows, mails
+from .stage import LEASE, DemoFailed, Process, Stage
+
+
+def main() -> int:
+    """Play it, and check what came of it."""
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        with tempfile.TemporaryDirectory(prefix="shop-") as folder, Stage(Path(folder)) as stage:
+            return play(stage)
+    except DemoFailed as error:
+        print(f"\nThe demo failed. {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nStopped; everything that was started has ended.", file=sys.stderr)
+        return 130
+
+
+def play(stage: Stage) -> int:
+    """All acts; gives the exit code."""
+    shopper = open_shop(stage)
+    order(stage, shopper)
+    kill_a_worker(stage)
+    worker = finish_the_work(stage, shopper)
+    fail(stage, shopper)
+    put_right(stage, shopper)
+    code = close(stage, worker)
+    return summary(stage, shopper, code)
+
+
+def open_shop(stage: Stage) -> Shopper:
+    """Start the web server."""
+    act("A shop opens", f"The app is example_app; its data, and its jobs, are in one SQLite file in {stage.folder}.")
+    server = stage.start("web", "run", "--port", "0", shown=False)
+    stage.wait_for(lambda: server.has_ended or server.found(r"http://\S+"), what="the web server answers")
+    address = server.found(r"http://[\d.]+:\d+")
+    if address is None:
+        raise DemoFailed("The web server did not start:\n" + "\n".join(server.lines))
+    print(f"    The shop is open at {address[0]}")
+    return Shopper(address[0])
+
+
+def order(stage: Stage, shopper: Shopper) -> None:
+    """The first order."""
+    act("Ada orders tea over HTTP", "The route stores the order and dispatches SendInvoice(order), in one transaction.")
+    begin = time.monotonic()
+    placed = shopper.place_order("Ada Holm", "SE", {"tea": 2, "pot": 1})
+    took = (time.monotonic() - begin) * 1000
+    print(f"\n    POST /orders answered in {took:.0f} ms: {json.dumps(placed)}")
+    print("    There is no invoice yet. The job waits for a worker:")
+    stage.flask("jobs", "list")
+
+
+def kill_a_worker(stage: Stage) -> None:
+    """A worker dies in the middle of the invoice."""
+    act(
+        "A worker starts to write the invoice, and is killed half-way",
+        f"Its printer is slow on purpose. A worker holds a job for {LEASE} seconds (JOBS_CONNECTIONS: retry_after)\n"
+        "and renews that while it lives.",
+    )
+    worker = stage.start("worker 1", "jobs", "work", FLASK_SHOP_PRINT_SECONDS="300")
+    stage.wait_for(
+        lambda: worker.has_ended or any(_size(path) for path in (stage.folder / "invoices").glob("*.part")),
+        what="half an invoice is written",
+    )
+    print(f"\n  $ kill -9 {worker.pid}")
+    if worker.end(signal.SIGKILL) != -signal.SIGKILL:
+        raise DemoFailed("The first worker ended by itself:\n" + "\n".join(worker.lines))
+    print(f"    Left behind: {', '.join(invoice_files(stage.folder))}, which is half a document. No mail.")
+    print("    The job is not lost. It is still held for the dead worker:")
+    stage.flask("jobs", "list")
+
+
+def finish_the_work(stage: Stage, shopper: Shopper) -> Process:
+    """Another worker takes over."""
+    act(
+        "A second worker finishes it",
+        "Nobody renews the dead worker's hold, so it runs out, and the job is given to the next worker.\n"
+        "The order is loaded fresh. The steps of SendInvoice may be repeated, so a second run does no harm.",
+    )
+    worker = stage.start("worker 2", "jobs", "work", "--queue", "default,low", "--backoff", "1")
+    stage.wait_for(lambda: worker.has_ended or shopper.has_mail(1), what="the second worker sends the invoice")
+    if worker.has_ended:
+        raise DemoFailed("The second worker ended.")
+    print(f"\n    Ada's order is {shopper.order(1)['status']}: {invoice_files(stage.folder)[0]} is written and mailed.")
+    return worker
+
+
+def fail(stage: Stage, shopper: Shopper) -> None:
+    """An order that the shop cannot invoice."""
+    act(
+        "Bo's invoice fails",
+        "He typed DR where he meant DE. The shop has no tax rate for that, and its author forgot to check.\n"
+        "SendInvoice gets three attempts, here one second apart (--backoff 1).",
+    )
+    print("\n    POST /orders")
+    shopper.place_order("Bo Kern", "DR", {"cup": 6})
+    stage.wait_for(lambda: shopper.order(2)["status"] == "on hold", what="the job fails for good")
+    print("\n    It is not lost either: a job that is given up on is kept, with all that happened to it.")
+    stage.flask("jobs", "failed")
+    stage.flask("jobs", "explain", failed_jobs(stage)[0]["id"])
+
+
+def put_right(stage: Stage, shopper: Shopper) -> None:
+    """Correct the data and retry."""
+    act("Somebody corrects the country and retries the job", "The job holds a reference to the order, so it sees DE.")
+    print("\n    POST /customers/2 country=DE")
+    shopper.correct_country(2, "DE")
+    stage.flask("jobs", "retry", failed_jobs(stage)[0]["id"])
+    stage.wait_for(lambda: shopper.has_mail(2), what="the retried job sends the invoice")
+    print(f"\n    Bo's order is {shopper.order(2)['status']}.")
+
+
+def close(stage: Stage, worker: Process) -> int:
+    """Stop the worker politely; gives its exit code."""
+    act("Closing time", "What is left are two reminders, due in 14 days if nobody has paid.")
+    stage.flask("jobs", "status")
+    print(f"\n  $ kill -TERM {worker.pid}")
+    return worker.end(signal.SIGTERM)
+
+
+def summary(stage: Stage, shopper: Shopper, worker_code: int) -> int:
+    """Look at what there is, and compare it with what was promised."""
+    act("What came of it", "")
+    documents = invoice_files(stage.folder)
+    recipients = mails(stage.folder)
+    sizes = stage.ask("jobs", "status", "--json")
+    promises = {
+        "One invoice in the database for each order": invoice_rows(stage.folder) == [1, 2],
+        "One document for each order, nothing half-written": documents == ["INV-00001.html", "INV-00002.html"],
+        "Both documents are whole": all(_is_whole(stage.folder / "invoices" / name) for name in documents),
+        "One mail for each order, none twice": recipients == ["ada@mail.example", "bo@mail.example"],
+        "Both orders are invoiced": all(shopper.order(number)["status"] == "invoiced" for number in (1, 2)),
+        "No failed job is left": failed_jobs(stage) == [],
+        "No job is held or waiting, but the two reminders": _sizes(sizes) == (0, 2, 0),
+        "The second worker stopped politely, with exit code 0": worker_code == 0,
+    }
+    for promise, kept in promises.items():
+        print(f"    {'✓' if kept else '✗'} {promise}")
+    print(f"\n    {time.monotonic() - stage.started:.0f} seconds. To try it yourself, in two terminals:\n")
+    print("  $ flask --app example_app run")
+    print("  $ flask --app example_app jobs work --queue default,low")
+    return 0 if all(promises.values()) else 1
+
+
+def failed_jobs(stage: Stage) -> list[dict[str, Any]]:
+    """The failed jobs, as a program reads them."""
+    found: list[dict[str, Any]] = stage.ask("jobs", "failed", "--json")["failed"]
+    return found
+
+
+def act(title: str, text: str) -> None:
+    """Announce what comes."""
+    print(f"\n\n{title}\n{'-' * len(title)}", flush=True)
+    if text:
+        print(text, flush=True)
+
+
+def _sizes(status: Any) -> tuple[int, int, int]:
+    queues = status["queues"]
+    ready, delayed, reserved = (sum(queue[key] for queue in queues) for key in ("ready", "delayed", "reserved"))
+    return ready, delayed, reserved
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _is_whole(path: Path) -> bool:
+    return path.read_text(encoding="utf-8").rstrip().endswith("</html>")
+
+
+def _leave(signum: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without these signs shows others
+    sys.exit(main())
