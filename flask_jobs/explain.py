@@ -66,13 +66,15 @@ def _stored(job: StoredJob, now: float, pause: Pause | None) -> str:
 
 
 def _reserved(job: StoredJob, now: float) -> str:
-    running = f"attempt {job.counters.attempts} is with a worker"
+    attempt = f"attempt {job.counters.attempts}"
     if job.leased_until is None:
-        return _sentence(running)
-    if job.leased_until < now:
-        gone = f"its lease ran out {relative(job.leased_until, now)} without news, so the next worker that looks"
-        return _sentence(f"attempt {job.counters.attempts} was with a worker that is gone", f"{gone} takes it over")
-    return _sentence(running, f"which holds its lease for another {duration(job.leased_until - now)}")
+        return _sentence(f"{attempt} is with a worker")
+    if job.leased_until > now:
+        return _sentence(
+            f"{attempt} is with a worker, which holds its lease for another {duration(job.leased_until - now)}"
+        )
+    gone = f"its lease ran out {relative(job.leased_until, now)}, and the next worker that looks takes it over"
+    return _sentence(f"{attempt} was with a worker that fell silent", gone)
 
 
 def _origin(job: StoredJob, now: float) -> str:
@@ -112,13 +114,15 @@ def _deadline(job: StoredJob, now: float) -> str:
 def _failed(job: FailedJob, now: float) -> str:
     error = _one_line(f"{job.error.type.rpartition('.')[2]}: {job.error.message}")
     return _sentence(
-        f"failed for good {relative(job.failed_at, now)} after {_attempts(job.counters)} with {error.rstrip('.')}",
+        f"failed for good {relative(job.failed_at, now)} {_attempts(job.counters)} with {error.rstrip('.')}",
         _hook(job.hook),
     )
 
 
 def _attempts(counters: Counters) -> str:
-    return "1 attempt" if counters.attempts == 1 else f"{counters.attempts} attempts"
+    if not counters.attempts:
+        return "without having run"
+    return "after 1 attempt" if counters.attempts == 1 else f"after {counters.attempts} attempts"
 
 
 def _hook(hook: Hook) -> str:

@@ -44,7 +44,7 @@ def failed(
     if not rows:
         click.echo("No failed jobs.")
         return
-    show_table(("ID", "Job", "Queue", "Failed", "Error"), [tuple(row.values())[:-1] for row in rows])
+    show_table(("ID", "Job", "Failed", "Error"), [tuple(row.values())[:-1] for row in rows])
     if len(rows) == limit:
         click.echo(f"For more: --before {rows[-1]['position']}")
 
@@ -123,7 +123,6 @@ def _row(job: FailedJob, now: float) -> dict[str, Any]:
     return {
         "id": job.envelope.id,
         "name": job.envelope.name,
-        "queue": job.envelope.queue,
         "failed": relative(job.failed_at, now),
         "error": documents.shortened(f"{job.error.type.rpartition('.')[2]}: {job.error.message}", 200),
         "position": job.position,

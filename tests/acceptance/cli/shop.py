@@ -88,6 +88,11 @@ class Sleep(Job):
         time.sleep(self.seconds)
 
 
+@jobs.register("shop.slow")
+class Slow(Job):
+    timeout = 30
+
+
 @jobs.register("shop.commit")
 class Patient(Note):
     after_commit = True
