@@ -231,4 +231,12 @@ class Transactional(Driver):
         """Store the jobs through the app's own connection: visible with its commit, or never."""
 
 
+class KeepsTables(Driver):
+    """Keeps jobs in tables that `prepare` makes."""
+
+    @abstractmethod
+    def create_sql(self) -> str:
+        """The statements that make the tables, for a look or for the hands of a database administrator."""
+
+
 ContextFactory = Callable[[], AbstractContextManager[object]]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 import sqlalchemy as sa
 
 from ... import clock as clocks
-from ...driver import Renewable, TracksProgress, Transactional
+from ...driver import KeepsTables, Renewable, TracksProgress, Transactional
 from ...envelope import Exchange, Popped, Progress, Push, Pushed, Reservation, Room, Settlement
 from ...validation import queue_name
 from .dialects import Watch
@@ -17,10 +17,11 @@ from .operators import Operators
 from .popping import Look, Popping
 from .pushing import Pushing, check_names
 from .remembering import Memory
+from .schema import create_sql
 from .settling import Settling
 
 
-class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transactional):
+class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transactional, KeepsTables):
     """Keeps jobs in tables, on an engine of its own (see `open_engine` and `engine_beside`).
 
     `app_engine` is the app's engine for the same database, if it has one: jobs can then be pushed within the app's
@@ -129,6 +130,10 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
                     return
                 deadline = min(deadline, _due(look))
             watch.pause(left)
+
+    def create_sql(self) -> str:
+        """The statements that make the tables on this database."""
+        return create_sql(self.engine.dialect)
 
     def close(self) -> None:
         """Close the driver's own connections. It opens them again when it is used again."""

@@ -1,0 +1,8 @@
+"""`flask jobs`: the commands. They parse, ask the drivers, and print; nothing is decided here."""
+
+from __future__ import annotations
+
+from . import dispatch, failed, inspect, queues, retry, setup, show, work
+from .group import jobs_cli
+
+__all__ = ["dispatch", "failed", "inspect", "jobs_cli", "queues", "retry", "setup", "show", "work"]

@@ -1,0 +1,109 @@
+"""`clear`, `pause`, `resume` and `cancel`: queues, and the jobs that wait in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from ..driver import PORTION, Clearable
+from ..envelope import Sizes
+from ..events import WorkerEvents
+from . import exit_codes, parameters
+from .confirm import confirm, force_option
+from .group import jobs_cli
+from .interruption import Interruption
+from .output import json_option, show_json
+from .reports import Removal, end_with, progress
+from .target import Target, connection_option
+
+
+@jobs_cli.command()
+@click.option("--queue", type=parameters.queue, help="The queue to empty; the connection's own if not given.")
+@force_option
+@connection_option
+@json_option
+def clear(*, queue: str | None, force: bool, connection: str | None, as_json: bool) -> None:
+    """Delete the jobs that wait in a queue. Running ones are not touched."""
+    target = Target.of(connection)
+    driver = target.clearable()
+    emptied = queue or target.settings.queue
+    size = driver.size(emptied)
+    what = f"delete {size.ready + size.delayed:,} waiting jobs from queue {emptied!r} of connection {target.name!r}"
+    confirm(what, force=force)
+    with Interruption() as interruption:
+        count = _clear(driver, emptied, size, interruption)
+    if as_json:
+        document = {"connection": target.name, "queue": emptied, "cleared": count}
+        show_json({**document, "interrupted": interruption.requested})
+    else:
+        click.echo(f"{count:,} jobs deleted from queue {emptied}.")
+    end_with(exit_codes.INTERRUPTED if interruption.requested else exit_codes.OK)
+
+
+@jobs_cli.command()
+@click.argument("queue", type=parameters.queue)
+@click.option("--for", "span", type=parameters.seconds, metavar="SECONDS", help="Until so many seconds from now.")
+@connection_option
+@json_option
+def pause(*, queue: str, span: float | None, connection: str | None, as_json: bool) -> None:
+    """Give out no jobs from a queue, for a while or until it is resumed."""
+    target = Target.of(connection)
+    target.pausable().pause(queue, seconds=span)
+    WorkerEvents(target.state.app, target.name).paused(queue, seconds=span)
+    if as_json:
+        show_json({"connection": target.name, "queue": queue, "paused": True, "seconds": span})
+        return
+    end = "until it is resumed" if span is None else f"for {span:g} s"
+    click.echo(f"Queue {queue} is paused {end}.")
+
+
+@jobs_cli.command()
+@click.argument("queue", type=parameters.queue)
+@connection_option
+@json_option
+def resume(*, queue: str, connection: str | None, as_json: bool) -> None:
+    """Give out the jobs of a paused queue again."""
+    target = Target.of(connection)
+    was_paused = target.pausable().resume(queue)
+    if was_paused:
+        WorkerEvents(target.state.app, target.name).resumed(queue)
+    if as_json:
+        show_json({"connection": target.name, "queue": queue, "resumed": was_paused})
+        return
+    click.echo(f"Queue {queue} is resumed." if was_paused else f"Queue {queue} was not paused.")
+
+
+@jobs_cli.command()
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@force_option
+@connection_option
+@json_option
+def cancel(*, ids: Sequence[str], force: bool, connection: str | None, as_json: bool) -> None:
+    """Delete waiting jobs by their ids. Running ones are not touched."""
+    target = Target.of(connection)
+    driver = target.inspectable()
+    confirm(f"delete {len(ids)} waiting job(s) from connection {target.name!r}", force=force)
+    removal = Removal()
+    for given in ids:
+        job_id = parameters.canonical(given)
+        if job_id is not None and driver.cancel(job_id):
+            removal.done.append(job_id)
+        elif job_id is not None and driver.find(job_id) is not None:
+            removal.running.append(job_id)
+        else:
+            removal.unknown.append(given)
+    removal.show(target, "cancelled", "No waiting job has the id", as_json=as_json)
+
+
+def _clear(driver: Clearable, queue: str, size: Sizes, interruption: Interruption) -> int:
+    """Delete in portions as many jobs as waited at the start, so that busy producers cannot make it endless."""
+    left, total = size.ready + size.delayed, 0
+    while left > 0 and not interruption.requested:
+        count = driver.clear(queue, limit=min(left, PORTION))
+        if not count:
+            break
+        left, total = left - count, total + count
+        if left:
+            progress(f"{total:,} jobs deleted")
+    return total
