@@ -204,3 +204,13 @@ def test_f07_a_payload_nested_too_deep_is_refused(opening: str) -> None:
     with pytest.raises(UnrebuildableJob):
         SERIALIZER.decode(Envelope("id", "echo", "default", body))
     assert SERIALIZER.describe(Envelope("id", "echo", "default", body))["problem"] is None
+
+
+@pytest.mark.parametrize(
+    "raw", [{"$later": 1}, {"$tuple": [1], "more": 2}, {"more": 2, "$tuple": [1]}, {"$tuple": [1], "$set": [1]}]
+)
+def test_a_value_written_by_later_code_is_refused_and_not_half_read(raw: object) -> None:
+    body = SIGNER.sign(json.dumps({"v": 1, "job": "echo", "jv": 1, "fields": {"value": [raw]}}))
+
+    with pytest.raises(UnrebuildableJob, match=r"value\[0\] is written in a way that this code does not know"):
+        SERIALIZER.decode(Envelope("id", "echo", "default", body))
