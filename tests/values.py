@@ -12,6 +12,8 @@ from decimal import Decimal
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from sqlalchemy.orm import Session
+
 from flask_jobs.job import Job, attributes_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -198,6 +200,11 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     ("open file", lambda: sys.stdout),
 ]
 """A label and what makes the value, for what is refused where it is dispatched."""
+
+
+def no_session() -> Session:
+    """Where a session is given for jobs that hold no rows: it must not be asked for."""
+    raise AssertionError("no job here holds a row")
 
 
 def same(left: object, right: object) -> bool:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from .codec import Reference, References
-from .references import ModelReferences, NoReferences
+from .references import ModelReferences
 from .serializer import Description, Serializer
 from .signing import Signer, Signing, Unsigned
 
 __all__ = [
     "Description",
     "ModelReferences",
-    "NoReferences",
     "Reference",
     "References",
     "Serializer",

@@ -77,19 +77,6 @@ class ModelReferences:
         return model
 
 
-class NoReferences:
-    """For an application without models."""
-
-    def identify(self, value: object) -> None:
-        """Nothing is a row."""
-
-    def load(self, wanted: Collection[Reference]) -> Mapping[Reference, object]:
-        """No row can be loaded."""
-        if wanted:
-            raise UnrebuildableJob("The job refers to rows, but this application has no database session.")
-        return {}
-
-
 def _mapper(cls: type) -> Mapper[Any] | None:
     # Asked of the class: an instance of Engine or Session would answer with something quite different.
     mapper: object = sa.inspect(cls, raiseerr=False)

@@ -9,15 +9,15 @@ from flask_jobs.envelope import Envelope
 from flask_jobs.errors import UnserializableJob
 from flask_jobs.ids import new_id
 from flask_jobs.registry import Registry
-from flask_jobs.serializer import NoReferences, Serializer, Signer
-from tests.values import REFUSED, VALUES, Echo, same
+from flask_jobs.serializer import ModelReferences, Serializer, Signer
+from tests.values import REFUSED, VALUES, Echo, no_session, same
 
 
 @pytest.fixture
 def serializer() -> Serializer:
     registry = Registry()
     registry.register("echo")(Echo)
-    return Serializer(registry, signer=Signer("key"), references=NoReferences())
+    return Serializer(registry, signer=Signer("key"), references=ModelReferences(registry, no_session))
 
 
 @pytest.mark.parametrize(("label", "make"), VALUES, ids=[label for label, _ in VALUES])

@@ -8,7 +8,8 @@ from flask_jobs.envelope import Envelope
 from flask_jobs.ids import new_id
 from flask_jobs.job import Job
 from flask_jobs.registry import Registry
-from flask_jobs.serializer import NoReferences, Serializer, Signer
+from flask_jobs.serializer import ModelReferences, Serializer, Signer
+from tests.values import no_session
 
 KEY = "a secret key of the app"
 
@@ -25,7 +26,7 @@ def signer() -> Signer:
 
 @pytest.fixture
 def serializer(registry: Registry, signer: Signer) -> Serializer:
-    return Serializer(registry, signer=signer, references=NoReferences())
+    return Serializer(registry, signer=signer, references=ModelReferences(registry, no_session))
 
 
 @pytest.fixture

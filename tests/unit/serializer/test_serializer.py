@@ -20,8 +20,8 @@ from flask_jobs.errors import (
 )
 from flask_jobs.job import Job
 from flask_jobs.registry import Registry
-from flask_jobs.serializer import NoReferences, Serializer, Signer
-from tests.values import Echo
+from flask_jobs.serializer import ModelReferences, Serializer, Signer
+from tests.values import Echo, no_session
 
 Enclose = Callable[[Job], Envelope]
 RoundTrip = Callable[[Job], Any]
@@ -333,9 +333,10 @@ def test_f07_an_unknown_name_is_told_apart_from_a_malformed_payload(serializer: 
 
 def test_a_payload_may_be_as_large_as_allowed_and_not_a_byte_larger(registry: Registry, signer: Signer) -> None:
     registry.register("echo")(Echo)
-    size = len(Serializer(registry, signer=signer, references=NoReferences()).encode(Echo("x" * 100))[1])
+    references = ModelReferences(registry, no_session)
+    size = len(Serializer(registry, signer=signer, references=references).encode(Echo("x" * 100))[1])
 
-    exact = Serializer(registry, signer=signer, references=NoReferences(), max_payload=size)
+    exact = Serializer(registry, signer=signer, references=references, max_payload=size)
 
     assert len(exact.encode(Echo("x" * 100))[1]) == size
     with pytest.raises(UnserializableJob, match=f"echo takes {size + 1} bytes, and JOBS_MAX_PAYLOAD allows {size} "):
@@ -344,8 +345,8 @@ def test_a_payload_may_be_as_large_as_allowed_and_not_a_byte_larger(registry: Re
 
 def test_the_key_of_a_replaced_secret_still_opens_what_is_queued(registry: Registry) -> None:
     registry.register("echo")(Echo)
-    old = Serializer(registry, signer=Signer("old"), references=NoReferences())
-    new = Serializer(registry, signer=Signer("new", ["old"]), references=NoReferences())
+    old = Serializer(registry, signer=Signer("old"), references=ModelReferences(registry, no_session))
+    new = Serializer(registry, signer=Signer("new", ["old"]), references=ModelReferences(registry, no_session))
 
     name, body = old.encode(Echo(1))
 

@@ -14,8 +14,8 @@ from flask_jobs.envelope import Envelope
 from flask_jobs.errors import UnserializableJob
 from flask_jobs.job import Job
 from flask_jobs.registry import Registry
-from flask_jobs.serializer import NoReferences, Serializer, Unsigned
-from tests.values import REFUSED, VALUES, Echo, MyText, cycle, nested, same
+from flask_jobs.serializer import ModelReferences, Serializer, Unsigned
+from tests.values import REFUSED, VALUES, Echo, MyText, cycle, nested, no_session, same
 
 text = st.text(st.characters(exclude_categories=()))
 zones = (
@@ -60,7 +60,7 @@ def echo(registry: Registry) -> None:
 def make_serializer() -> Serializer:
     registry = Registry()
     registry.register("echo")(Echo)
-    return Serializer(registry, signer=Unsigned(), references=NoReferences())
+    return Serializer(registry, signer=Unsigned(), references=ModelReferences(registry, no_session))
 
 
 ANY = make_serializer()
