@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 
 from .. import clock, log
@@ -54,7 +55,7 @@ class Renewal:
         if self._driver is not None:
             self._ended.clear()
             self._thread = threading.Thread(target=self._run, args=(self._driver,), name="renewal", daemon=True)
-            self._thread.start()
+            self._start(self._thread)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -75,6 +76,19 @@ class Renewal:
         """Renew it no longer; it is being settled."""
         with self._lock:
             self._held.discard(lease)
+
+    @staticmethod
+    def _start(thread: threading.Thread) -> None:
+        """Start the thread deaf to signals.
+
+        The kernel hands the second of two signals to any thread that takes it, and what another thread takes does
+        not wake the main thread from a system call: it would only be heard when the job's own sleep is over.
+        """
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _run(self, driver: Renewable) -> None:
         pause = every = self._retry_after / _TIMES
