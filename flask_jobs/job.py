@@ -95,7 +95,12 @@ class Job:
 
 
 class TaskJob(Job):
-    """The job of a function: its stored fields are the arguments of the call."""
+    """The job of a function: its stored fields are the arguments of the call.
+
+    It takes no other attributes, for nothing else of it would be stored: options belong to the task.
+    """
+
+    __slots__ = ("arguments",)
 
     function: ClassVar[Callable[..., Any]]
     signature: ClassVar[inspect.Signature]
@@ -129,6 +134,7 @@ class Task(Generic[P, R]):
 def task_job(function: Callable[..., Any], options: Mapping[str, object]) -> type[TaskJob]:
     """A job class for the function, with `options` as its class attributes."""
     members = {
+        "__slots__": (),
         "function": staticmethod(function),
         "signature": inspect.signature(function),
         "__module__": function.__module__,

@@ -85,7 +85,8 @@ class AppState:
         return self._events[connection]
 
     def executor(self, connection: str) -> Executor:
-        """Runs attempts of a connection's jobs in this app."""
+        """Runs attempts of a connection's jobs in this app; refuses unsigned ones as `serializer_for` does."""
+        self.serializer_for(self.connections.driver(connection))
         if connection not in self._executors:
             self._executors[connection] = Executor(
                 decode=self.serializer.decode,
