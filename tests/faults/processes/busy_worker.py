@@ -13,12 +13,12 @@ from flask_jobs.ids import new_id
 file = sys.argv[1]
 driver = DatabaseDriver(open_engine(f"sqlite:///{file}"))
 app = sqlite3.connect(file, timeout=5.0)
-held, errors, done = [], [], []
+held, errors, done, settled = [], [], [], []
 stopped = threading.Event()
 
 
 def keep_alive():
-    while not stopped.wait(0.02):
+    while not stopped.wait(0.2):
         try:
             driver.renew(list(held))
         except Exception as error:
@@ -28,15 +28,18 @@ def keep_alive():
 heart = threading.Thread(target=keep_alive)
 heart.start()
 try:
-    while reservations := driver.pop(["default"], new_id(), Room(limit=1)).reservations:
-        held[:] = reservations
-        app.execute("INSERT INTO invoices (job) VALUES (?)", (reservations[0].envelope.id,))
-        if "hold" in reservations[0].envelope.body:
+    while True:
+        exchange = driver.exchange(settled, ["default"], new_id(), Room(limit=1))
+        assert exchange.stale == ()
+        done += [ack.reservation.envelope.id for ack in settled]
+        held[:] = exchange.popped.reservations
+        settled = [Ack(reservation) for reservation in held]
+        if not held:
+            break
+        app.execute("INSERT INTO invoices (job) VALUES (?)", (held[0].envelope.id,))
+        if "hold" in held[0].envelope.body:
             time.sleep(1.5)
         app.commit()
-        held.clear()
-        assert driver.settle([Ack(reservations[0])]) == []
-        done.append(reservations[0].envelope.id)
 finally:
     stopped.set()
     heart.join()
