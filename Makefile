@@ -12,7 +12,7 @@ test: $(READY)  ## All tests
 	$(BIN)/python -m pytest
 
 test-quick: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not volume"
 
 test-volume: $(READY)  ## Large amounts of data; takes minutes
 	$(BIN)/python -m pytest -m volume

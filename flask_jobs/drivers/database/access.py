@@ -46,9 +46,11 @@ class Access(Driver):
 
     def prepare(self) -> None:
         """Make the tables and check their version, and set SQLite's write-ahead log."""
-        with self._translating(), self._connecting() as connection:
-            self.dialect.make_ready(connection, wal=self._wal)
-            self._make_tables(connection)
+        with self._translating():
+            self.dialect.refuse_unusable(self.engine)
+            with self.engine.connect() as connection:
+                self.dialect.make_ready(connection, wal=self._wal)
+                self._make_tables(connection)
         self._ready = True
 
     def close(self) -> None:
@@ -105,7 +107,7 @@ class Access(Driver):
         if self._ready:
             return
         self.dialect.refuse_unusable(self.engine)
-        with self._connecting() as connection:
+        with self.engine.connect() as connection:
             if not self._tables_are_there(connection):
                 self._require_right_to_make_tables()
                 self._make_tables(connection)
@@ -139,11 +141,6 @@ class Access(Driver):
                 f"newer release; this one knows version {schema.VERSION}. Install the newer release here, too."
             )
         return version is not None
-
-    @contextmanager
-    def _connecting(self) -> Iterator[sa.Connection]:
-        with self.engine.connect() as connection:
-            yield connection
 
     @contextmanager
     def _translating(self) -> Iterator[None]:
