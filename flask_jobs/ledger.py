@@ -100,8 +100,8 @@ class Ledger:
 
     def begin(self, transaction: SessionTransaction) -> None:
         """Open a frame for a transaction or savepoint that begins."""
-        if transaction.parent is None:
-            self.clear()
+        if transaction.parent is None and self.frames:
+            self.end()  # another listener failed on the way, and the end was not heard
         self.frames.append(Frame(transaction))
 
     def adopt(self, innermost: SessionTransaction | None) -> None:
@@ -141,10 +141,9 @@ class Ledger:
         Only if the transaction wrote through its engine and no other: with two of them no commit covers both, and
         one that only read might be refused for becoming a writer.
         """
-        if len(self.frames) != 1 or not self.frames[0].entries:
-            return
-        if not self.unseen and self.frames[0].written == {connection.engine}:
-            self._store(connection, self.frames[0])
+        root = self.frames[0] if self.frames else None
+        if root is not None and root.entries and not self.unseen and root.written == {connection.engine}:
+            self._store(connection, root)
 
     def end(self) -> None:
         """Close the outermost frame and see to its jobs. The ledger is empty before any sink is called."""

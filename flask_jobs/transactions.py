@@ -153,10 +153,10 @@ def _listen_to_sessions() -> None:
             return
         event.listen(Session, "after_transaction_create", _created)
         event.listen(Session, "after_begin", _joined)
-        # Before others: should one of them raise, the commit has happened all the same.
+        # Before others: should one of them raise, the transaction has ended all the same.
         event.listen(Session, "after_commit", _committed, insert=True)
-        event.listen(Session, "after_rollback", _rolled_back)
-        event.listen(Session, "after_transaction_end", _ended)
+        event.listen(Session, "after_rollback", _rolled_back, insert=True)
+        event.listen(Session, "after_transaction_end", _ended, insert=True)
 
 
 def _created(session: Session, transaction: SessionTransaction) -> None:
