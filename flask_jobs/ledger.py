@@ -94,6 +94,11 @@ class Ledger:
         return bool(self.frames) and not self.frames[0].dead
 
     @property
+    def has_entries(self) -> bool:
+        """Whether any job waits."""
+        return any(frame.entries for frame in self.frames)
+
+    @property
     def has_written(self) -> bool:
         """Whether anything that can still be committed was written. Unknown counts as written."""
         return self.is_open and (self.unseen or any(frame.written for frame in self.frames))
