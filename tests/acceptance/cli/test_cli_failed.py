@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Sequence
 from typing import Any
@@ -187,6 +188,23 @@ def test_an_interrupted_retry_still_prints_a_whole_document(shop: Any) -> None:
 
     assert len(document["retried"]) == 1_000
     assert document["interrupted"] is True
+
+
+def test_a_document_is_whole_even_if_the_store_fails_half_way(shop: Any) -> None:
+    (first,) = shop.fail(1)
+    (other,) = shop.fail(1)
+    with sqlite3.connect(shop.folder / "shop.sqlite") as connection:
+        connection.execute(
+            f"CREATE TRIGGER full BEFORE DELETE ON flask_jobs_failed WHEN old.id = '{other}' "
+            "BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+        )
+    connection.close()
+
+    result = shop.invoke("retry", first, other, "--json")
+
+    assert result.exit_code == 1
+    assert [pair["id"] for pair in json.loads(result.stdout)["retried"]] == [first]
+    assert failed_ids(shop) == [other]
 
 
 def test_forget_deletes_and_does_the_rest_beside_an_unknown_id(shop: Any) -> None:
