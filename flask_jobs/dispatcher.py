@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import compress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import transactions
 from .config import ConnectionSettings
@@ -27,7 +27,7 @@ from .validation import job_id, queue_name, when
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
-    from sqlalchemy.orm import Session
+    from sqlalchemy.orm import Session, scoped_session
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class Options:
     after_commit: bool | None = None
     front: bool = False
     id: object = None
-    session: Session | None = None
+    session: Session | scoped_session[Any] | None = None
 
 
 @dataclass(slots=True, eq=False)

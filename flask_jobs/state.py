@@ -115,6 +115,15 @@ class AppState:
                 )
             yield
 
+    @contextmanager
+    def fresh(self) -> Iterator[None]:
+        """An app context with a session of its own, as an attempt has; the caller's session is put aside for it."""
+        with self.sessions.set_aside(), self.job_context():
+            try:
+                yield
+            finally:
+                self.sessions.remove()
+
     def _signer(self) -> Signer | Unsigned:
         key = self.app.secret_key
         if not key or not self.config.sign:
@@ -135,12 +144,12 @@ class AppState:
         for settings in self.config.connections.values():
             if settings.driver != "database" or settings.options.get("url") is not None:
                 continue
-            engine = settings.options.get("engine") or self.sessions.engine()
+            engine: object = settings.options.get("engine") or self.sessions.engine()
             if isinstance(engine, sa.Engine):
                 transactions.begin_before_savepoint(engine)
 
     def _app_engine(self) -> sa.Engine | None:
-        if has_app_context() and current_app.extensions.get(EXTENSION) is self:
+        if has_app_context() and current_app.extensions is self.app.extensions:
             return self.sessions.engine()
         # Leaving a context runs the app's teardown functions, and one of them may remove the session of this thread.
         with self.sessions.set_aside(), self.app.app_context():
