@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from uuid import UUID
 
 from flask import Flask
 
@@ -26,6 +28,7 @@ R = TypeVar("R")
 J = TypeVar("J", bound=Job)
 M = TypeVar("M")
 V = TypeVar("V")
+U = TypeVar("U", bound=Callable[[dict[str, Any]], dict[str, Any]])
 
 
 class Jobs:
@@ -67,7 +70,7 @@ class Jobs:
         """Teach jobs to carry values of a class: `encode` gives something storable, `decode` takes it back."""
         self.registry.codec(cls, name, encode, decode)
 
-    def upcast(self, job: str, version: int) -> Callable[[Callable[[dict[str, Any]], dict[str, Any]]], Any]:
+    def upcast(self, job: str, version: int) -> Callable[[U], U]:
         """Register a function from the fields of a job's stored `version` to those of the next one."""
         return self.registry.upcast(job, version)
 
@@ -81,11 +84,11 @@ class Jobs:
         *,
         queue: str | None = None,
         connection: str | None = None,
-        delay: object = None,
+        delay: float | timedelta | datetime | None = None,
         after_commit: bool | None = None,
         front: bool = False,
-        id: object = None,  # noqa: A002  # the word that users look for
-        session: Session | None = None,
+        id: str | UUID | None = None,  # noqa: A002  # the word that users look for
+        session: Session | scoped_session[Any] | None = None,
     ) -> Dispatched:
         """Hand a job over to be done by a worker.
 
@@ -106,10 +109,10 @@ class Jobs:
         *,
         queue: str | None = None,
         connection: str | None = None,
-        delay: object = None,
+        delay: float | timedelta | datetime | None = None,
         after_commit: bool | None = None,
         front: bool = False,
-        session: Session | None = None,
+        session: Session | scoped_session[Any] | None = None,
     ) -> list[Dispatched]:
         """Hand many jobs over together, in order and in few round trips; the options hold for each of them."""
         options = Options(queue, connection, delay, after_commit, front, None, session)

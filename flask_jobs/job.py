@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
 
-from .errors import UnrebuildableJob
+from .errors import InvalidArgument, UnrebuildableJob
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -129,6 +129,16 @@ class Task(Generic[P, R]):
         """The job that will call the function with these arguments."""
         bound = self.job.signature.bind(*args, **kwargs)
         return self.job(bound.arguments)
+
+
+def require_job(job: object) -> None:
+    """Raise `InvalidArgument`, which says what was given and what to do, unless it is an instance of a `Job` class."""
+    if isinstance(job, Job):
+        return
+    if isinstance(job, Task):
+        raise InvalidArgument(f"{job.__name__} is a task: call it with its arguments to get the job to dispatch.")
+    given = f"the class {job.__qualname__}" if isinstance(job, type) else f"an object of type {type(job).__qualname__}"
+    raise InvalidArgument(f"Only a job can be dispatched, an instance of a Job class; this is {given}.")
 
 
 def task_job(function: Callable[..., Any], options: Mapping[str, object]) -> type[TaskJob]:

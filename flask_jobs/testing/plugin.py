@@ -19,5 +19,10 @@ def jobs_fake(request: pytest.FixtureRequest) -> Iterator[FakeQueue]:
     from .fake import FakeQueue
 
     app = request.getfixturevalue("app")
-    with FakeQueue.installed(app.extensions[EXTENSION]) as queue:
+    state = app.extensions.get(EXTENSION)
+    if state is None:
+        pytest.fail(
+            f"jobs_fake: the app {app.name!r} has no Jobs. Call jobs.init_app(app) in its factory.", pytrace=False
+        )
+    with FakeQueue.installed(state) as queue:
         yield queue
