@@ -46,7 +46,7 @@ class Access(Driver):
 
     def prepare(self) -> None:
         """Make the tables and check their version, and set SQLite's write-ahead log."""
-        with self._translating():
+        with self.translating():
             self.dialect.refuse_unusable(self.engine)
             with self.engine.connect() as connection:
                 self.dialect.make_ready(connection, wal=self._wal)
@@ -61,7 +61,7 @@ class Access(Driver):
     @contextmanager
     def writing(self) -> Iterator[OwnTransaction]:
         """A transaction that may read before it writes; it is committed at the end, or leaves nothing behind."""
-        with self._translating():
+        with self.translating():
             self._be_ready()
             connection = self.engine.raw_connection()
             try:
@@ -81,7 +81,7 @@ class Access(Driver):
     @contextmanager
     def reading(self) -> Iterator[OwnTransaction]:
         """A connection to read with, which takes no write lock."""
-        with self._translating():
+        with self.translating():
             self._be_ready()
             connection = self.engine.raw_connection()
             try:
@@ -92,7 +92,7 @@ class Access(Driver):
     @contextmanager
     def within(self, connection: sa.Connection) -> Iterator[AppTransaction]:
         """The app's own transaction, with the tables in place as far as it can see."""
-        with self._translating():
+        with self.translating():
             self.dialect.refuse_unusable(self.engine)
             # Tables made here are gone if the app rolls back, so nothing is concluded from finding them.
             if not self._ready:
@@ -143,7 +143,7 @@ class Access(Driver):
         return version is not None
 
     @contextmanager
-    def _translating(self) -> Iterator[None]:
+    def translating(self) -> Iterator[None]:
         """Turn the server's errors into the library's own: the one place where that is done."""
         try:
             yield
