@@ -261,6 +261,26 @@ def test_a_session_that_nobody_watches_is_left_alone(make_shop, model):
     assert shop.orders == ["paid", "more"]
 
 
+def test_an_end_that_another_listener_hid_is_made_up_for_at_the_next_beginning(make_shop, make_outbox, model):
+    shop, outbox = make_shop("sessionmaker"), make_outbox()
+    factory = sessionmaker(shop.engine)
+    transactions.watch(factory)
+
+    @sa.event.listens_for(factory, "after_transaction_end", insert=True, once=True)
+    def fail(session, transaction):
+        raise ZeroDivisionError
+
+    with factory() as session:
+        transactions.defer(session, outbox, ["A"])
+        with pytest.raises(ZeroDivisionError):
+            session.commit()
+        session.scalars(sa.select(model)).all()
+        transactions.defer(session, outbox, ["B"])
+        session.rollback()
+
+    assert outbox.log == [("after", ["A"]), ("discarded", ["B"])]
+
+
 LISTENERS_THAT_CAME_FIRST = """
 import sqlalchemy as sa
 from sqlalchemy.orm import Session, sessionmaker
