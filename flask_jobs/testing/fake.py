@@ -91,7 +91,10 @@ class FakeQueue:
 
     def pushed(self, job: Wanted | None = None, where: Where | None = None) -> list[PushedJob]:
         """What was pushed, in order; of one kind, or all."""
-        found = self._pushed if job is None else [p for p in self._pushed if p.name in self._names(job)]
+        found = list(self._pushed)
+        if job is not None:
+            names = self._names(job)  # also where nothing was pushed, so that a wrong name never passes
+            found = [p for p in found if p.name in names]
         return [p for p in found if where is None or p.satisfies(where)]
 
     def has_pushed(self, job: Wanted, where: Where | None = None) -> bool:

@@ -87,7 +87,7 @@ def attempt(state: AppState, driver: Driver, reservation: Reservation, connectio
     with state.sessions.set_aside(), Alarm() as alarm:
         judge = processor(
             driver,
-            state.executor(connection),
+            state.inline_executor(connection),
             state.events(connection),
             timer=alarm,
             defaults=WorkerDefaults(),
