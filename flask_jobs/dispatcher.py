@@ -6,13 +6,13 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from itertools import compress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from . import transactions
 from .config import ConnectionSettings
 from .connections import Connections
+from .dispatched import Dispatched, Options, Status
 from .driver import Driver, Transactional
 from .envelope import After, Envelope, Push, Pushed
 from .errors import CapabilityMissing, PushFailed, Stored
@@ -27,46 +27,11 @@ from .validation import job_id, queue_name, when
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
-    from sqlalchemy.orm import Session, scoped_session
+    from sqlalchemy.orm import Session
 
 T = TypeVar("T")
 
 recovery = logging.getLogger("flask_jobs.recovery")
-
-
-class Status(Enum):
-    """What has become of a dispatch so far."""
-
-    PUSHED = "pushed"
-    DEFERRED = "deferred"
-    RAN = "ran"
-    DISCARDED = "discarded"
-    FAILED = "failed"
-
-
-@dataclass(slots=True)
-class Dispatched:
-    """The answer to a dispatch: the job's id, and where it is.
-
-    A deferred one becomes pushed (or ran) with the commit, discarded with the rollback, or failed if it could not
-    be stored after the commit.
-    """
-
-    id: str
-    status: Status
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a call may say about a dispatch; None leaves it to the job, then to the connection."""
-
-    queue: str | None = None
-    connection: str | None = None
-    delay: object = None
-    after_commit: bool | None = None
-    front: bool = False
-    id: object = None
-    session: Session | scoped_session[Any] | None = None
 
 
 @dataclass(slots=True, eq=False)

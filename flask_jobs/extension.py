@@ -1,4 +1,8 @@
-"""`Jobs`, the face of the library."""
+"""`Jobs`, the face of the library.
+
+What stands behind it is imported when the first app is connected, and not with ``import flask_jobs``: SQLAlchemy
+alone takes longer than Flask does. That is why there are imports in functions here.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +14,18 @@ from uuid import UUID
 
 from flask import Flask
 
-from . import transactions
-from .dispatcher import Dispatched, Options
+from .dispatched import Dispatched, Options
 from .driver import Driver
 from .drivers import DriverFactory
 from .job import Job, Task
 from .registry import Registry
-from .state import AppState, attach, state_of
-from .testing.fake import FakeQueue
-from .testing.run import Result, run_once
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session, scoped_session, sessionmaker
+
+    from .state import AppState
+    from .testing.fake import FakeQueue
+    from .testing.run import Result
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -49,6 +53,8 @@ class Jobs:
 
     def init_app(self, app: Flask) -> None:
         """Connect an app: read its JOBS_ settings, and raise `ConfigurationError` where one cannot work."""
+        from .state import attach
+
         attach(app, registry=self.registry, session=self._session, factories=self._factories)
 
     def register(self, name: str, *, aliases: Sequence[str] = ()) -> Callable[[type[J]], type[J]]:
@@ -120,10 +126,14 @@ class Jobs:
 
     def after_commit(self) -> AbstractContextManager[None]:
         """Within the block every dispatch waits for the next commit of the app's session."""
+        from . import transactions
+
         return transactions.deferring(self.state.dispatcher)
 
     def fake(self) -> AbstractContextManager[FakeQueue]:
         """Within the block jobs are recorded instead of stored, on every connection of the current app."""
+        from .testing.fake import FakeQueue
+
         return FakeQueue.installed(self.state)
 
     def run(self, job: Job, *, attempt: int = 1) -> Result:
@@ -131,6 +141,8 @@ class Jobs:
 
         `attempt` is the number of this body start, so that the last one can be tried out as well as the first.
         """
+        from .testing.run import run_once
+
         return run_once(self.state, job, attempt_number=attempt)
 
     def driver(self, connection: str | None = None) -> Driver:
@@ -140,4 +152,6 @@ class Jobs:
     @property
     def state(self) -> AppState:
         """All that the current app owns of this extension."""
+        from .state import state_of
+
         return state_of(self.registry)

@@ -93,13 +93,17 @@ class AppState:
         return self._events[connection]
 
     def executor(self, connection: str) -> Executor:
-        """Runs attempts of a connection's jobs in this app; refuses unsigned ones as `serializer_for` does."""
+        """Runs attempts of a connection's stored jobs in this app; refuses unsigned ones as `serializer_for` does."""
         self.serializer_for(self.connections.driver(connection))
+        return self.inline_executor(connection)
+
+    def inline_executor(self, connection: str) -> Executor:
+        """The same for jobs that never leave this process, so that no store is asked for."""
         if connection not in self._executors:
             self._executors[connection] = Executor(
                 decode=lambda envelope: self.serializer.decode(envelope),
                 context=self.job_context,
-                cleanup=self.sessions.remove,
+                cleanup=lambda: self.sessions.remove(),
                 events=self.events(connection),
             )
         return self._executors[connection]
@@ -157,7 +161,8 @@ class AppState:
 
     def _run_inline(self, connection: str, driver: Driver, reservation: Reservation) -> None:
         with self.sessions.set_aside():
-            run_inline(reservation, driver=driver, executor=self.executor(connection), events=self.events(connection))
+            executor, events = self.inline_executor(connection), self.events(connection)
+            run_inline(reservation, driver=driver, executor=executor, events=events)
 
 
 def attach(app: Flask, *, registry: Registry, session: Any, factories: Mapping[str, DriverFactory]) -> None:

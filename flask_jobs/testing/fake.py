@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -91,7 +92,10 @@ class FakeQueue:
 
     def pushed(self, job: Wanted | None = None, where: Where | None = None) -> list[PushedJob]:
         """What was pushed, in order; of one kind, or all."""
-        found = self._pushed if job is None else [p for p in self._pushed if p.name in self._names(job)]
+        found = list(self._pushed)
+        if job is not None:
+            names = self._names(job)  # also where nothing was pushed, so that a wrong name never passes
+            found = [p for p in found if p.name in names]
         return [p for p in found if where is None or p.satisfies(where)]
 
     def has_pushed(self, job: Wanted, where: Where | None = None) -> bool:
@@ -129,7 +133,9 @@ class FakeQueue:
                 differs=lambda push: f"it is on the queue {push.queue!r}, not {queue!r}",
             )
 
-    def assert_pushed_in(self, job: Wanted, seconds: object, delta: float = 1.0, where: Where | None = None) -> None:
+    def assert_pushed_in(
+        self, job: Wanted, seconds: float | timedelta, delta: float = 1.0, where: Where | None = None
+    ) -> None:
         """At least one such job was pushed with this delay (seconds or timedelta), give or take `delta` seconds."""
         wanted = as_seconds(seconds, what="seconds")
         if not any(abs(p.delay - wanted) <= delta for p in self.pushed(job, where)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from ..driver import Driver
 from ..drivers.memory import MemoryDriver
@@ -51,7 +52,7 @@ class Result:
         if not isinstance(self.outcome, Skipped):
             raise AssertionError(f"{self.name} was not skipped: {self}") from self.error
 
-    def assert_released(self, delay: object = None, *, delta: float = 0.5) -> None:
+    def assert_released(self, delay: float | timedelta | None = None, *, delta: float = 0.5) -> None:
         """The job is put back; due in `delay` (seconds or timedelta) if that is given, within `delta` seconds."""
         if self.delay is None:
             raise AssertionError(f"{self.name} was not put back: {self}") from self.error
@@ -87,7 +88,7 @@ def attempt(state: AppState, driver: Driver, reservation: Reservation, connectio
     with state.sessions.set_aside(), Alarm() as alarm:
         judge = processor(
             driver,
-            state.executor(connection),
+            state.inline_executor(connection),
             state.events(connection),
             timer=alarm,
             defaults=WorkerDefaults(),
