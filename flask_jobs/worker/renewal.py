@@ -122,14 +122,22 @@ class Renewal:
                 was_held = lease in self._held
                 self._held.discard(lease)
             if was_held:  # or it was settled meanwhile, which ends a lease as well
-                envelope = lease.reservation.envelope
-                logger.warning(
-                    "[job:%s] %s has lost its lease while it runs; its settlement will be refused.",
-                    envelope.id,
-                    envelope.name,
-                )
+                _tell_lost(lease.reservation)
 
     def _fail(self, message: str, error: Exception) -> None:
         if not self._is_failing:
             self._is_failing = True
             logger.warning(message, error)
+
+
+def _tell_lost(reservation: Reservation) -> None:
+    # The warning is that of the settlement which will be refused; one for one mishap is enough.
+    envelope, attempt = reservation.envelope, reservation.attempt
+    log.note(
+        logger,
+        logging.INFO,
+        "[job:%s] %s has lost its lease while it runs; its settlement will be refused.",
+        envelope.id,
+        envelope.name,
+        fields={"job_id": envelope.id, "job_name": envelope.name, "queue": envelope.queue, "attempt": attempt},
+    )
