@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import re
 import shlex
 import subprocess
@@ -104,7 +105,8 @@ class Stage:
         raise AssertionError(f"the console of the examples does not know {command!r}")
 
     def _flask(self, arguments: list[str]) -> str:
-        result = self.app.test_cli_runner().invoke(jobs_cli, arguments)
+        with self.app.app_context():  # the page's own may be that of the shop
+            result = self.app.test_cli_runner().invoke(jobs_cli, arguments)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.output
         self.exit_code = result.exit_code
         if "retry" in arguments and (found := ID.findall(result.stdout)):
@@ -155,6 +157,8 @@ def set_stage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """A stage in this folder; what its examples have opened is closed behind it."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "110")
+    # pytest listens at the root logger; without it the worker writes its lines as in a plain app.
+    monkeypatch.setattr(logging.getLogger("flask_jobs"), "propagate", False)
     stage = Stage(folder)
     monkeypatch.setitem(sys.modules, "page", stage.module)
     with job_dispatched.connected_to(stage.note), stage.names["app"].app_context():
