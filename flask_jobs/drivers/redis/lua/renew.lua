@@ -1,0 +1,13 @@
+-- uses: common
+-- Extends the leases that live, and gives the places of those that do not.
+local lost = {}
+for i = 1, tonumber(take()) do
+  local reserved, member = base .. 'reserved:' .. take(), take()
+  local lease = redis.call('ZSCORE', reserved, member)
+  if lease and tonumber(lease) > now then
+    redis.call('ZADD', reserved, 'XX', stamp(now + retry_after), member)
+  else
+    lost[#lost + 1] = i - 1
+  end
+end
+return lost
