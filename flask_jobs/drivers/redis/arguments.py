@@ -9,6 +9,7 @@ from ...driver import PORTION
 from ...envelope import Ack, After, Counters, Entry, Fail, Push, Release, Reservation, Room, Settlement
 from ...errors import InvalidArgument
 from ...history import extended
+from ...validation import queue_name
 from .keys import SEPARATOR
 from .scripts import Argument
 from .values import encoded, error_text, history_text, instant_text
@@ -53,6 +54,8 @@ def push_arguments(pushes: Sequence[Push]) -> list[Argument]:
 
 def pop_arguments(queues: Sequence[str], token: str, room: Room) -> list[Argument]:
     """The arguments of a pop."""
+    for queue in queues:
+        queue_name(queue)
     limit = min(room.limit, PORTION)
     means = json.dumps(dict(room.means)) if limit > 1 else "{}"
     return [token, limit, repr(room.box), means, len(queues), *queues]

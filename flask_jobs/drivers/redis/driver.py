@@ -23,6 +23,9 @@ from .operators import RedisOperators
 from .scripts import Scripts
 from .values import decoded, progress_text, reclaimed, reservation
 
+WORK = b"work"
+"""What an element of a notify list says when there is work; any other only says that it is time to look."""
+
 LOOK_EVERY = 0.5
 """Seconds after which a waiting worker looks whether it is to stop, and whether it missed a wake-up."""
 
@@ -124,12 +127,13 @@ class RedisDriver(RedisOperators, RedisFailedJobs, Renewable, TracksProgress):
                 return
             # A time limit of 0 would mean for ever.
             turn = max(0.001, min(LOOK_EVERY, left, until_due))
-            if self._server.run("BLPOP", *lists, f"{turn:.3f}"):
+            rung = self._server.run("BLPOP", *lists, f"{turn:.3f}")
+            if rung and rung[1] == WORK:
                 return
 
     def size(self, queue: str) -> Sizes:
         """Count the queue's jobs; those that are due count as ready."""
-        return Sizes(*self._scripts.run("size", queue))
+        return Sizes(*self._scripts.run("size", queue_name(queue)))
 
     def prepare(self) -> None:
         """Check the server's version, and warn of an eviction policy that could take jobs away."""

@@ -8,6 +8,7 @@ from typing import Any
 from ...driver import PORTION, Clearable, Inspectable, Pausable
 from ...envelope import State, StoredJob
 from ...validation import queue_name
+from ...validation import seconds as length
 from .client import Server
 from .keys import LANES, SEPARATOR, Keys
 from .scripts import Scripts
@@ -54,7 +55,8 @@ class RedisOperators(Inspectable, Clearable, Pausable):
 
     def pause(self, queue: str, *, seconds: float | None = None) -> None:
         """Give out nothing from the queue."""
-        self._scripts.run("pause", queue_name(queue), "" if seconds is None else f"+{seconds!r}")
+        until = "" if seconds is None else f"+{length(seconds, what='seconds')!r}"
+        self._scripts.run("pause", queue_name(queue), until)
 
     def resume(self, queue: str) -> bool:
         """Give out jobs again, and wake those who wait for them."""

@@ -140,7 +140,7 @@ def failed_job(job_id: bytes, record: bytes) -> FailedJob:
 def error_text(error: ErrorRecord) -> str:
     """An error as it is stored, made storable whatever it says."""
     parts = [history.storable(part) for part in (error.type, error.message, error.traceback)]
-    return json.dumps([*parts, list(error.causes)])
+    return json.dumps([*parts, [history.storable(cause) for cause in error.causes]])
 
 
 def progress_text(progress: Progress) -> str:

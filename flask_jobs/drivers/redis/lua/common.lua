@@ -2,6 +2,7 @@
 -- Cluster finds the slot. The first arguments are the same for all: the present (empty for the server's own
 -- clock), how long ids are remembered, and how long a lease lasts.
 local SEP, LINE = '\31', '\30'
+local call, sub = redis.call, string.sub
 local base = KEYS[1]
 local JOBS, PROGRESS = base .. 'jobs', base .. 'progress'
 local position = 0
@@ -16,18 +17,18 @@ local function stamp(number)
   return string.format('%.17g', number)
 end
 
-local now = tonumber(take())
-if not now then
-  local time = redis.call('TIME')
-  now = time[1] + time[2] / 1000000
+local NOW = take()
+if NOW == '' then
+  local time = call('TIME')
+  NOW = string.format('%s.%06d', time[1], time[2])
 end
-local NOW = stamp(now)
+local now = tonumber(NOW)
 local remember_ids, retry_after = tonumber(take()), tonumber(take())
 
 -- '+5' is five seconds from now, '5' is an instant, and empty is none.
 local function instant(text)
-  if string.sub(text, 1, 1) == '+' then
-    return now + tonumber(string.sub(text, 2))
+  if sub(text, 1, 1) == '+' then
+    return now + tonumber(sub(text, 2))
   end
   return tonumber(text)
 end

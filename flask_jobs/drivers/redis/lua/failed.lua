@@ -7,10 +7,10 @@ local descending, limit, with_records = take() ~= '', tonumber(take()), take() ~
 local index, by_queue = failed_index(queue, name), failed_index(queue, '')
 
 local function fits(id)
-  if name ~= '' and queue ~= '' and not redis.call('ZSCORE', by_queue, id) then
+  if name ~= '' and queue ~= '' and not call('ZSCORE', by_queue, id) then
     return false
   end
-  return not until_age or tonumber(redis.call('ZSCORE', AGES, id) or '') <= until_age
+  return not until_age or tonumber(call('ZSCORE', AGES, id) or '') <= until_age
 end
 
 local order = descending and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE'
@@ -18,7 +18,7 @@ local from, to = low, high
 if descending then
   from, to = high, low
 end
-local seen = redis.call(order, index, from, to, 'WITHSCORES', 'LIMIT', 0, math.min(SEEN_AT_ONCE, 2 * limit))
+local seen = call(order, index, from, to, 'WITHSCORES', 'LIMIT', 0, math.min(SEEN_AT_ONCE, 2 * limit))
 local found, last = {}, ''
 for i = 1, #seen, 2 do
   if #found >= limit then
@@ -26,7 +26,7 @@ for i = 1, #seen, 2 do
   end
   last = seen[i + 1]
   if fits(seen[i]) then
-    found[#found + 1] = with_records and {seen[i], redis.call('HGET', FAILED, seen[i])} or {seen[i]}
+    found[#found + 1] = with_records and {seen[i], call('HGET', FAILED, seen[i])} or {seen[i]}
   end
 end
 return {last, found}

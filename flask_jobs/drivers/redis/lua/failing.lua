@@ -1,7 +1,7 @@
 -- Failed jobs: a hash of records, and one index for all, one for each queue and name, all by position, and one
 -- by age. A position is never given out twice.
 local FAILED, AGES = base .. 'failed', base .. 'failed:age'
-local RECORD = '^' .. string.rep(FIELD, 4) .. '(.*)$'
+local RECORD = '^[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31(.*)$'
 
 local function failed_index(queue, name)
   if name ~= '' then
@@ -13,27 +13,27 @@ local function failed_index(queue, name)
 end
 
 local function bury(id, fields, error)
-  local place = redis.call('INCR', FAILED .. ':last')
+  local place = call('INCR', FAILED .. ':last')
   local record = table.concat({'pending', NOW, place, error, value_of(fields)}, SEP)
-  redis.call('HSET', FAILED, id, record)
-  redis.call('ZADD', AGES, NOW, id)
-  redis.call('ZADD', failed_index('', ''), place, id)
-  redis.call('ZADD', failed_index(fields[QUEUE], ''), place, id)
-  redis.call('ZADD', failed_index('', fields[NAME]), place, id)
+  call('HSET', FAILED, id, record)
+  call('ZADD', AGES, NOW, id)
+  call('ZADD', failed_index('', ''), place, id)
+  call('ZADD', failed_index(fields[QUEUE], ''), place, id)
+  call('ZADD', failed_index('', fields[NAME]), place, id)
 end
 
 -- Takes the record out and gives the job that it holds, or nil.
 local function unbury(id)
-  local record = redis.call('HGET', FAILED, id)
+  local record = call('HGET', FAILED, id)
   if not record then
     return nil
   end
-  local fields = fields_of(select(5, string.match(record, RECORD)))
-  redis.call('HDEL', FAILED, id)
-  redis.call('ZREM', AGES, id)
-  redis.call('ZREM', failed_index('', ''), id)
-  redis.call('ZREM', failed_index(fields[QUEUE], ''), id)
-  redis.call('ZREM', failed_index('', fields[NAME]), id)
+  local fields = fields_of(string.match(record, RECORD))
+  call('HDEL', FAILED, id)
+  call('ZREM', AGES, id)
+  call('ZREM', failed_index('', ''), id)
+  call('ZREM', failed_index(fields[QUEUE], ''), id)
+  call('ZREM', failed_index('', fields[NAME]), id)
   return fields
 end
 

@@ -1,11 +1,11 @@
 -- A stored job: its fields in this order, then its body, which is carried along and never looked into.
 local ATTEMPTS, INTERRUPTIONS, NAME, QUEUE, PUSHED, DEADLINE, ORIGIN, HISTORY = 1, 4, 5, 6, 7, 8, 9, 10
-local NUMBER, FIELD = '(%d+)' .. SEP, '([^' .. SEP .. ']*)' .. SEP
-local WHOLE = '^' .. string.rep(NUMBER, 4) .. string.rep(FIELD, 6) .. '(.*)$'
+local FIELDS = '^(%d+)\31(%d+)\31(%d+)\31(%d+)\31([^\31]*)\31([^\31]*)\31'
+local REST = '([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31(.*)$'
 local ENTRIES = 20
 
 local function fields_of(value)
-  return {string.match(value, WHOLE)}
+  return {string.match(value, FIELDS .. REST)}
 end
 
 local function value_of(fields)
@@ -13,8 +13,8 @@ local function value_of(fields)
 end
 
 local function forget_progress(ids)
-  if redis.call('EXISTS', PROGRESS) == 1 then
-    redis.call('HDEL', PROGRESS, unpack(ids))
+  if call('EXISTS', PROGRESS) == 1 then
+    call('HDEL', PROGRESS, unpack(ids))
   end
 end
 
@@ -29,7 +29,7 @@ local function note(fields, event, attempt, reason)
   history = history .. LINE .. entry
   local _, breaks = string.gsub(history, LINE, '')
   for _ = ENTRIES, breaks do
-    history = string.sub(history, string.find(history, LINE, 1, true) + 1)
+    history = sub(history, string.find(history, LINE, 1, true) + 1)
   end
   fields[HISTORY] = history
 end

@@ -8,22 +8,22 @@ local function leases(queue)
     return held[queue]
   end
   local found = {}
-  local members = redis.call('ZRANGE', base .. 'reserved:' .. queue, 0, -1, 'WITHSCORES')
+  local members = call('ZRANGE', base .. 'reserved:' .. queue, 0, -1, 'WITHSCORES')
   for i = 1, #members, 2 do
-    found[string.sub(members[i], string.find(members[i], SEP, 1, true) + 1)] = members[i + 1]
+    found[sub(members[i], string.find(members[i], SEP, 1, true) + 1)] = members[i + 1]
   end
   held[queue] = found
   return found
 end
 
 local function seen(id)
-  local value = redis.call('HGET', JOBS, id)
+  local value = call('HGET', JOBS, id)
   if not value then
     return {}
   end
-  local queue = select(6, string.match(value, '^' .. string.rep(NUMBER, 4) .. FIELD .. FIELD))
-  local progress = redis.call('HGET', PROGRESS, id) or ''
-  local due = redis.call('ZSCORE', base .. 'delayed:' .. queue, id)
+  local queue = select(6, string.match(value, FIELDS))
+  local progress = call('HGET', PROGRESS, id) or ''
+  local due = call('ZSCORE', base .. 'delayed:' .. queue, id)
   if due then
     return {id, value, tonumber(due) > now and 'delayed' or 'ready', due, progress}
   end

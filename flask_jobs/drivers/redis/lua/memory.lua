@@ -2,35 +2,34 @@
 --
 -- At 20,000 jobs a second there are 72 million ids an hour, so it has to be small: ids made within the same 16 ms
 -- share a small hash (they usually end together, too), which the server packs into one block. A field is what
--- the id has beyond those 16 ms; its value a mark of the settlement and the second until which the id is used up.
+-- the id has beyond those 16 ms; its value a mark of the settlement and the millisecond until which the id is used up.
 local function place_of(id)
-  local a = tonumber(string.sub(id, 10, 13) .. string.sub(id, 15, 18), 16)
-  local b = tonumber(string.sub(id, 20, 23) .. string.sub(id, 25, 28), 16)
-  local c = tonumber(string.sub(id, 29, 36), 16)
+  local a = tonumber(sub(id, 10, 13) .. sub(id, 15, 18), 16)
+  local b = tonumber(sub(id, 20, 23) .. sub(id, 25, 28), 16)
+  local c = tonumber(sub(id, 29, 36), 16)
   if #id == 36 and a and b and c then
-    return base .. 'ended:' .. string.sub(id, 1, 8) .. string.sub(id, 10, 12), struct.pack('>I4I4I4', a, b, c)
+    return base .. 'ended:' .. sub(id, 1, 12), struct.pack('>I4I4I4', a, b, c)
   end
   return base .. 'ended:' .. id, '-'
 end
 
 local function mark_of(kind, receipt)
-  return struct.pack('>I4', tonumber(string.sub(redis.sha1hex(kind .. receipt), 1, 8), 16))
+  return struct.pack('>I4', tonumber(sub(redis.sha1hex(kind .. receipt), 1, 8), 16))
 end
 
 -- A worker may repeat a settlement as long as it may believe that its lease lives.
 local function keep(place)
-  redis.call('EXPIRE', place, math.ceil(math.max(remember_ids, retry_after, 1)))
+  call('EXPIRE', place, math.ceil(math.max(remember_ids, retry_after, 1)))
 end
 
 local function remember(ids, mark)
-  local used_until = remember_ids > 0 and math.ceil(now + remember_ids) or 0
-  local value = mark .. struct.pack('>I5', used_until)
+  local value = mark .. struct.pack('>I6', remember_ids > 0 and (now + remember_ids) * 1000 or 0)
   local open, entries
   for _, id in ipairs(ids) do
     local place, field = place_of(id)
     if place ~= open then
       if open then
-        redis.call('HSET', open, unpack(entries))
+        call('HSET', open, unpack(entries))
         keep(open)
       end
       open, entries = place, {}
@@ -39,7 +38,7 @@ local function remember(ids, mark)
     entries[#entries + 1] = value
   end
   if open then
-    redis.call('HSET', open, unpack(entries))
+    call('HSET', open, unpack(entries))
     keep(open)
   end
 end
@@ -47,21 +46,21 @@ end
 -- A delivery that ended while the job goes on: noted apart, for the id itself is still in use.
 local function remember_delivery(id, mark)
   local place, field = place_of(id)
-  redis.call('HSET', place, field .. mark, '')
+  call('HSET', place, field .. mark, '')
   keep(place)
 end
 
 local function was_applied(id, mark)
   local place, field = place_of(id)
-  local value = redis.call('HGET', place, field)
-  if value and string.sub(value, 1, 4) == mark then
+  local value = call('HGET', place, field)
+  if value and sub(value, 1, 4) == mark then
     return true
   end
-  return redis.call('HEXISTS', place, field .. mark) == 1
+  return call('HEXISTS', place, field .. mark) == 1
 end
 
 local function is_used(id)
   local place, field = place_of(id)
-  local value = redis.call('HGET', place, field)
-  return value and struct.unpack('>I5', value, 5) > now
+  local value = call('HGET', place, field)
+  return value and struct.unpack('>I6', value, 5) > now * 1000
 end

@@ -1,7 +1,7 @@
 -- uses: common
 local queue, member, id, progress = take(), take(), take(), take()
-if not redis.call('ZSCORE', base .. 'reserved:' .. queue, member) then
+if not call('ZSCORE', base .. 'reserved:' .. queue, member) then
   return 0
 end
-redis.call('HSET', PROGRESS, id, progress)
+call('HSET', PROGRESS, id, progress)
 return 1

@@ -1,5 +1,5 @@
 -- uses: common
 local queue, till = take(), instant(take())
-redis.call('HSET', base .. 'paused', queue, till and stamp(till) or '')
-redis.call('DEL', base .. 'notify:' .. queue)
+call('HSET', base .. 'paused', queue, till and stamp(till) or '')
+call('DEL', base .. 'notify:' .. queue)
 return 1

@@ -9,10 +9,7 @@ for _ = 1, tonumber(take()) do
   elseif has_work(queue) then
     return '0'
   else
-    for _, set in ipairs({'delayed:', 'reserved:'}) do
-      local head = redis.call('ZRANGE', base .. set .. queue, 0, 0, 'WITHSCORES')
-      first = math.min(first, tonumber(head[2] or '') or math.huge)
-    end
+    first = math.min(first, earliest(queue))
   end
 end
 return first < math.huge and stamp(math.max(0, first - now)) or ''

@@ -1,24 +1,26 @@
 -- Popping. A queue has three lanes: its head (pushed to the front, or recovered), which comes first, and then the
 -- ready and the due ones, which take turns as long as both have work.
 local RECLAIMED_AT_ONCE = 100
+-- What tells whether a job may be popped with others: its attempts, its interruptions, its name.
+local NOVELTY = '^(%d+)\31%d+\31%d+\31(%d+)\31([^\31]*)'
 -- No answer grows beyond this many bytes, but for a single job.
 local ENOUGH = 4000000
 
 local function split(member)
   local at = string.find(member, SEP, 1, true)
-  return string.sub(member, 1, at - 1), string.sub(member, at + 1)
+  return sub(member, 1, at - 1), sub(member, at + 1)
 end
 
 -- Takes in one expired lease. Popped alone, it may be what brought its worker down, and keeps its attempt; popped
 -- with others, nobody knows whether it had started: not charged, and from now on popped alone.
 local function take_in(queue, member, reclaimed)
   local receipt, id = split(member)
-  local value = redis.call('HGET', JOBS, id)
+  local value = call('HGET', JOBS, id)
   if not value then
     bury_remains(id, queue)
     return
   end
-  local fields, charged = fields_of(value), string.sub(receipt, 1, 1)
+  local fields, charged = fields_of(value), sub(receipt, 1, 1)
   local attempt = fields[ATTEMPTS] + 1
   if charged == '1' then
     fields[ATTEMPTS] = attempt
@@ -27,8 +29,8 @@ local function take_in(queue, member, reclaimed)
     fields[INTERRUPTIONS] = fields[INTERRUPTIONS] + 1
     note(fields, 'interrupted', attempt, 'the lease ran out; popped together with others')
   end
-  redis.call('HSET', JOBS, id, value_of(fields))
-  redis.call('ZADD', base .. 'delayed:' .. queue, NOW, id)
+  call('HSET', JOBS, id, value_of(fields))
+  call('ZADD', base .. 'delayed:' .. queue, NOW, id)
   forget_progress({id})
   for _, part in ipairs({id, value, charged}) do
     reclaimed[#reclaimed + 1] = part
@@ -39,9 +41,9 @@ local function reclaim(queues)
   local reclaimed, left = {}, RECLAIMED_AT_ONCE
   for _, queue in ipairs(queues) do
     local reserved = base .. 'reserved:' .. queue
-    local expired = redis.call('ZRANGEBYSCORE', reserved, '-inf', NOW, 'LIMIT', 0, left)
+    local expired = call('ZRANGEBYSCORE', reserved, '-inf', NOW, 'LIMIT', 0, left)
     if #expired > 0 then
-      redis.call('ZREM', reserved, unpack(expired))
+      call('ZREM', reserved, unpack(expired))
       left = left - #expired
     end
     for _, member in ipairs(expired) do
@@ -53,7 +55,7 @@ end
 
 -- Up to so many waiting ids of the queue, in the order they are to be taken, and the lane of each.
 local function in_turn(queue, want)
-  local ids = redis.call('LRANGE', base .. 'head:' .. queue, 0, want - 1)
+  local ids = call('LRANGE', base .. 'head:' .. queue, 0, want - 1)
   local lanes = {}
   for i = 1, #ids do
     lanes[i] = 'head'
@@ -61,10 +63,10 @@ local function in_turn(queue, want)
   if #ids >= want then
     return ids, lanes, false
   end
-  local ready = redis.call('LRANGE', base .. 'ready:' .. queue, 0, want - 1)
-  local due = redis.call('ZRANGEBYSCORE', base .. 'delayed:' .. queue, '-inf', NOW, 'LIMIT', 0, want)
+  local ready = call('LRANGE', base .. 'ready:' .. queue, 0, want - 1)
+  local due = call('ZRANGEBYSCORE', base .. 'delayed:' .. queue, '-inf', NOW, 'LIMIT', 0, want)
   local both = #ready > 0 and #due > 0
-  local due_first = both and redis.call('HGET', base .. 'turns', queue) == 'due'
+  local due_first = both and call('HGET', base .. 'turns', queue) == 'due'
   local r, d = 1, 1
   while #ids < want and (ready[r] or due[d]) do
     if due[d] and (due_first or not ready[r]) then
@@ -87,16 +89,16 @@ local function remove(queue, ids, lanes, count, both)
     end
   end
   if from.head > 0 then
-    redis.call('LPOP', base .. 'head:' .. queue, from.head)
+    call('LPOP', base .. 'head:' .. queue, from.head)
   end
   if from.ready > 0 then
-    redis.call('LPOP', base .. 'ready:' .. queue, from.ready)
+    call('LPOP', base .. 'ready:' .. queue, from.ready)
   end
   if #due > 0 then
-    redis.call('ZREM', base .. 'delayed:' .. queue, unpack(due))
+    call('ZREM', base .. 'delayed:' .. queue, unpack(due))
   end
   if both and lanes[count] ~= 'head' then
-    redis.call('HSET', base .. 'turns', queue, lanes[count] == 'ready' and 'due' or 'ready')
+    call('HSET', base .. 'turns', queue, lanes[count] == 'ready' and 'due' or 'ready')
   end
 end
 
@@ -108,7 +110,7 @@ local function expected(load, value)
   if load.limit == 1 then
     return math.huge
   end
-  local attempts, interruptions, name = string.match(value, '^(%d+)' .. SEP .. '%d+' .. SEP .. '%d+' .. SEP .. '(%d+)' .. SEP .. '([^' .. SEP .. ']*)')
+  local attempts, interruptions, name = string.match(value, NOVELTY)
   if attempts ~= '0' or interruptions ~= '0' then
     return math.huge
   end
@@ -137,7 +139,7 @@ local function fill_once(load, queue)
   if #ids == 0 then
     return false
   end
-  local values, count = redis.call('HMGET', JOBS, unpack(ids)), 0
+  local values, count = call('HMGET', JOBS, unpack(ids)), 0
   local remains = {}
   for i, id in ipairs(ids) do
     local value = values[i]
@@ -173,61 +175,49 @@ local function reserve(load, token)
     local leases = by_queue[queue] or {}
     by_queue[queue] = leases
     -- A microsecond apart, so that the leases tell the order of the pop.
-    leases[#leases + 1] = stamp(now + retry_after + (i - 1) / 1000000)
+    leases[#leases + 1] = string.format('%.6f', now + retry_after + (i - 1) / 1000000)
     leases[#leases + 1] = receipt .. SEP .. id
   end
   for queue, leases in pairs(by_queue) do
-    redis.call('ZADD', base .. 'reserved:' .. queue, unpack(leases))
+    call('ZADD', base .. 'reserved:' .. queue, unpack(leases))
   end
 end
 
-local function earliest(queue, pause)
-  if pause and pause > now then
-    return pause
-  end
-  local first = math.huge
-  for _, set in ipairs({'delayed:', 'reserved:'}) do
-    local head = redis.call('ZRANGE', base .. set .. queue, 0, 0, 'WITHSCORES')
-    first = math.min(first, tonumber(head[2] or '') or math.huge)
-  end
-  return first
-end
-
-local function answer(load, queues, pauses, reclaimed)
-  local due = math.huge
-  if #load.ids == 0 then
-    for i, queue in ipairs(queues) do
-      due = math.min(due, earliest(queue, pauses[i]))
-    end
-  end
+local function answer(load, due, reclaimed)
   local jobs = {}
   for i, id in ipairs(load.ids) do
     jobs[2 * i - 1], jobs[2 * i] = id, load.values[i]
   end
-  return {NOW, due < math.huge and stamp(due) or '', jobs, reclaimed}
+  return {NOW, #load.ids == 0 and due < math.huge and stamp(due) or '', jobs, reclaimed}
 end
 
 local function pop()
   local token, limit, box, means = take(), tonumber(take()), tonumber(take()), take()
   local load = new_load(limit, box, limit > 1 and cjson.decode(means) or {})
-  local queues, pauses = {}, {}
-  for i = 1, tonumber(take()) do
-    queues[i] = take()
-    pauses[i] = paused_until(queues[i]) or false
+  local queues, due = {}, math.huge
+  for _ = 1, tonumber(take()) do
+    local queue = take()
+    local pause = paused_until(queue)
+    if pause and pause > now then
+      due = math.min(due, pause)
+    else
+      queues[#queues + 1] = queue
+    end
   end
   local reclaimed = reclaim(queues)
-  for i, queue in ipairs(queues) do
-    if not (pauses[i] and pauses[i] > now) then
-      while not load.full and fill_once(load, queue) do end
-    end
+  for _, queue in ipairs(queues) do
+    while not load.full and fill_once(load, queue) do end
   end
   reserve(load, token)
-  for i, queue in ipairs(queues) do
-    if not (pauses[i] and pauses[i] > now) and has_work(queue) then
+  for _, queue in ipairs(queues) do
+    if has_work(queue) then
       ring(queue, 1)
     else
-      redis.call('DEL', base .. 'notify:' .. queue)
+      call('DEL', base .. 'notify:' .. queue)
+    end
+    if #load.ids == 0 then
+      due = math.min(due, earliest(queue))
     end
   end
-  return answer(load, queues, pauses, reclaimed)
+  return answer(load, due, reclaimed)
 end

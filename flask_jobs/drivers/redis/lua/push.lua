@@ -1,6 +1,6 @@
 -- uses: common memory waking
 -- Stores a portion. The first write is one that a full server refuses, so that nothing is half-written.
-local has_failed = redis.call('EXISTS', base .. 'failed') == 1
+local has_failed = call('EXISTS', base .. 'failed') == 1
 local ZEROS = '0' .. SEP .. '0' .. SEP .. '0' .. SEP .. '0' .. SEP
 local arrivals, answers = {}, {}
 
@@ -31,12 +31,12 @@ end
 local function store()
   local id, queue, front, due, deadline = take(), take(), take(), take(), take()
   local name, origin, body = take(), take(), take()
-  if is_used(id) or (has_failed and redis.call('HEXISTS', base .. 'failed', id) == 1) then
+  if is_used(id) or (has_failed and call('HEXISTS', base .. 'failed', id) == 1) then
     return 0
   end
   deadline = deadline ~= '' and stamp(instant(deadline)) or ''
   local value = ZEROS .. name .. SEP .. queue .. SEP .. NOW .. SEP .. deadline .. SEP .. origin .. SEP .. SEP .. body
-  if redis.call('HSETNX', JOBS, id, value) == 0 then
+  if call('HSETNX', JOBS, id, value) == 0 then
     return 0
   end
   place(id, queue, front, due)
@@ -47,15 +47,15 @@ for i = 1, tonumber(take()) do
   answers[i] = store()
 end
 for queue, new in pairs(arrivals) do
-  redis.call('SADD', base .. 'queues', queue)
+  call('SADD', base .. 'queues', queue)
   if #new.head > 0 then
-    redis.call('LPUSH', base .. 'head:' .. queue, unpack(new.head))
+    call('LPUSH', base .. 'head:' .. queue, unpack(new.head))
   end
   if #new.ready > 0 then
-    redis.call('RPUSH', base .. 'ready:' .. queue, unpack(new.ready))
+    call('RPUSH', base .. 'ready:' .. queue, unpack(new.ready))
   end
   if #new.delayed > 0 then
-    redis.call('ZADD', base .. 'delayed:' .. queue, unpack(new.delayed))
+    call('ZADD', base .. 'delayed:' .. queue, unpack(new.delayed))
   end
   if #new.head + #new.ready > 0 then
     wake(queue, #new.head + #new.ready)

@@ -3,12 +3,12 @@
 local living = {}
 for _ = 1, tonumber(take()) do
   local queue = take()
-  local jobs = redis.call('EXISTS', base .. 'head:' .. queue, base .. 'ready:' .. queue, base .. 'delayed:' .. queue,
+  local jobs = call('EXISTS', base .. 'head:' .. queue, base .. 'ready:' .. queue, base .. 'delayed:' .. queue,
     base .. 'reserved:' .. queue)
   if jobs > 0 then
     living[#living + 1] = queue
   else
-    redis.call('SREM', base .. 'queues', queue)
+    call('SREM', base .. 'queues', queue)
     if is_paused(queue) then
       living[#living + 1] = queue
     end

@@ -5,12 +5,12 @@ for i = 1, tonumber(take()) do
   members[i] = take()
 end
 for i = #members, 1, -1 do
-  if redis.call('ZREM', base .. 'reserved:' .. queue, members[i]) == 1 then
-    back[#back + 1] = string.sub(members[i], string.find(members[i], SEP, 1, true) + 1)
+  if call('ZREM', base .. 'reserved:' .. queue, members[i]) == 1 then
+    back[#back + 1] = sub(members[i], string.find(members[i], SEP, 1, true) + 1)
   end
 end
 if #back > 0 then
-  redis.call('LPUSH', base .. 'head:' .. queue, unpack(back))
+  call('LPUSH', base .. 'head:' .. queue, unpack(back))
   forget_progress(back)
   wake(queue, #back)
 end

@@ -3,9 +3,9 @@
 local lost = {}
 for i = 1, tonumber(take()) do
   local reserved, member = base .. 'reserved:' .. take(), take()
-  local lease = redis.call('ZSCORE', reserved, member)
+  local lease = call('ZSCORE', reserved, member)
   if lease and tonumber(lease) > now then
-    redis.call('ZADD', reserved, 'XX', stamp(now + retry_after), member)
+    call('ZADD', reserved, 'XX', stamp(now + retry_after), member)
   else
     lost[#lost + 1] = i - 1
   end

@@ -1,7 +1,7 @@
 -- uses: common waking
 local queue = take()
 local was_paused = is_paused(queue)
-redis.call('HDEL', base .. 'paused', queue)
+call('HDEL', base .. 'paused', queue)
 if has_work(queue) then
   wake(queue, WAKES)
 end

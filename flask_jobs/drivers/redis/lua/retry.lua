@@ -15,9 +15,9 @@ for i = 1, tonumber(take()) do
     end
     fields[PUSHED], fields[ORIGIN] = NOW, old
     local value, queue = value_of(fields), fields[QUEUE]
-    redis.call('HSET', JOBS, new, value)
-    redis.call('RPUSH', base .. 'ready:' .. queue, new)
-    redis.call('SADD', base .. 'queues', queue)
+    call('HSET', JOBS, new, value)
+    call('RPUSH', base .. 'ready:' .. queue, new)
+    call('SADD', base .. 'queues', queue)
     bytes, woken[queue] = bytes + #value, (woken[queue] or 0) + 1
     done[#done + 1] = i - 1
   end

@@ -8,7 +8,7 @@ local function acknowledge(queue, receipt, ids, mark)
   for i, id in ipairs(ids) do
     members[i] = receipt .. SEP .. id
   end
-  local leases = redis.call('ZMSCORE', reserved, unpack(members))
+  local leases = call('ZMSCORE', reserved, unpack(members))
   local live, held = {}, {}
   for i, id in ipairs(ids) do
     if leases[i] then
@@ -21,8 +21,8 @@ local function acknowledge(queue, receipt, ids, mark)
   if #live == 0 then
     return
   end
-  redis.call('ZREM', reserved, unpack(held))
-  redis.call('HDEL', JOBS, unpack(live))
+  call('ZREM', reserved, unpack(held))
+  call('HDEL', JOBS, unpack(live))
   forget_progress(live)
   remember(live, mark)
 end
@@ -31,14 +31,14 @@ end
 -- settled like this before.
 local function ended(queue, receipt, id, mark)
   number = number + 1
-  if redis.call('ZREM', base .. 'reserved:' .. queue, receipt .. SEP .. id) == 0 then
+  if call('ZREM', base .. 'reserved:' .. queue, receipt .. SEP .. id) == 0 then
     if not was_applied(id, mark) then
       stale[#stale + 1] = number - 1
     end
     return nil
   end
   forget_progress({id})
-  local value = redis.call('HGET', JOBS, id)
+  local value = call('HGET', JOBS, id)
   if not value then
     bury_remains(id, queue)
     return nil
@@ -62,8 +62,8 @@ local function release()
     counted({})
     return
   end
-  redis.call('HSET', JOBS, id, value_of(counted(fields)))
-  redis.call('ZADD', base .. 'delayed:' .. queue, stamp(due), id)
+  call('HSET', JOBS, id, value_of(counted(fields)))
+  call('ZADD', base .. 'delayed:' .. queue, stamp(due), id)
   remember_delivery(id, mark)
   if due <= now then
     wake(queue, 1)
@@ -80,7 +80,7 @@ local function fail()
     counted({})
     return
   end
-  redis.call('HDEL', JOBS, id)
+  call('HDEL', JOBS, id)
   bury(id, counted(fields), error)
   remember({id}, mark)
 end
