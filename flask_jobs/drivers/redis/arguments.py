@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from ...driver import PORTION
-from ...envelope import Ack, After, Counters, Entry, Fail, Push, Release, Reservation, Room, Settlement
+from ...envelope import Ack, After, Counters, Fail, Push, Release, Room, Settlement
 from ...errors import InvalidArgument
 from ...history import extended
 from ...validation import queue_name
@@ -64,35 +64,33 @@ def pop_arguments(queues: Sequence[str], token: str, room: Room) -> list[Argumen
 def settle_arguments(settlements: Sequence[Settlement]) -> tuple[list[Argument], list[Settlement]]:
     """The arguments of a settling, and the settlements in the order in which the script numbers them."""
     acks: dict[tuple[str, str], list[Settlement]] = {}
-    releases: list[Release] = []
-    fails: list[Fail] = []
+    others: list[Release | Fail] = []
     for settlement in settlements:
         match settlement:
             case Ack(reservation):
                 acks.setdefault((reservation.envelope.queue, reservation.receipt), []).append(settlement)
-            case Release():
-                releases.append(settlement)
-            case Fail():
-                fails.append(settlement)
+            case Release() | Fail():
+                others.append(settlement)
     arguments: list[Argument] = [len(acks)]
     for (queue, receipt), group in acks.items():
         arguments += [queue, receipt, len(group), *[ack.reservation.envelope.id for ack in group]]
-    arguments.append(len(releases))
-    for release in releases:
-        counted = _counted(release.counters, release.reservation, release.entry)
-        arguments += [*_delivery(release.reservation), instant_text(release.due), *counted]
-    arguments.append(len(fails))
-    for fail in fails:
-        counted = _counted(fail.counters, fail.reservation, fail.entry)
-        arguments += [*_delivery(fail.reservation), error_text(fail.error), *counted]
-    return arguments, [*[ack for group in acks.values() for ack in group], *releases, *fails]
+    arguments.append(len(others))
+    for other in others:
+        arguments += _other(other)
+    return arguments, [*[ack for group in acks.values() for ack in group], *others]
 
 
-def _delivery(reservation: Reservation) -> list[Argument]:
-    return [reservation.envelope.queue, reservation.receipt, reservation.envelope.id]
+def _other(settlement: Release | Fail) -> list[Argument]:
+    reservation = settlement.reservation
+    delivery = [reservation.envelope.queue, reservation.receipt, reservation.envelope.id]
+    entries = () if settlement.entry is None else (settlement.entry,)
+    past = history_text(extended(reservation.history, *entries))
+    match settlement:
+        case Release():
+            return ["release", *delivery, instant_text(settlement.due), *_numbers(settlement.counters), past]
+        case Fail():
+            return ["fail", *delivery, error_text(settlement.error), *_numbers(settlement.counters), past]
 
 
-def _counted(counters: Counters, reservation: Reservation, entry: Entry | None) -> list[Argument]:
-    entries = reservation.history if entry is None else extended(reservation.history, entry)
-    numbers = [counters.attempts, counters.errors, counters.releases, counters.interruptions]
-    return [*numbers, history_text(entries)]
+def _numbers(counters: Counters) -> list[Argument]:
+    return [counters.attempts, counters.errors, counters.releases, counters.interruptions]

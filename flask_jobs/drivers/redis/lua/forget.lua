@@ -1,4 +1,4 @@
--- uses: common jobs failing
+-- uses: common jobs failing finding
 -- Stops when it has looked at enough bytes, so that it never takes long.
 local ENOUGH = 8000000
 local forgotten, bytes = 0, 0

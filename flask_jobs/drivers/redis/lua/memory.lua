@@ -43,13 +43,6 @@ local function remember(ids, mark)
   end
 end
 
--- A delivery that ended while the job goes on: noted apart, for the id itself is still in use.
-local function remember_delivery(id, mark)
-  local place, field = place_of(id)
-  call('HSET', place, field .. mark, '')
-  keep(place)
-end
-
 local function was_applied(id, mark)
   local place, field = place_of(id)
   local value = call('HGET', place, field)
@@ -57,10 +50,4 @@ local function was_applied(id, mark)
     return true
   end
   return call('HEXISTS', place, field .. mark) == 1
-end
-
-local function is_used(id)
-  local place, field = place_of(id)
-  local value = call('HGET', place, field)
-  return value and struct.unpack('>I6', value, 5) > now * 1000
 end

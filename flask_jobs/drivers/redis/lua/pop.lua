@@ -1,2 +1,2 @@
--- uses: common jobs memory waking failing popping
+-- uses: common jobs waking failing popping
 return pop()

@@ -4,6 +4,12 @@ local has_failed = call('EXISTS', base .. 'failed') == 1
 local ZEROS = '0' .. SEP .. '0' .. SEP .. '0' .. SEP .. '0' .. SEP
 local arrivals, answers = {}, {}
 
+local function is_used(id)
+  local place, field = place_of(id)
+  local value = call('HGET', place, field)
+  return value and struct.unpack('>I6', value, 5) > now * 1000
+end
+
 local function arrival(queue)
   local found = arrivals[queue]
   if not found then

@@ -1,4 +1,4 @@
--- uses: common jobs memory waking failing
+-- uses: common jobs memory waking failing finding
 -- Old and new id in turn. Stops when it has carried enough bytes, so that it never takes long.
 local ENOUGH = 8000000
 local done, bytes, woken = {}, 0, {}

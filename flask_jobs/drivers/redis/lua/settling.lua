@@ -27,62 +27,81 @@ local function acknowledge(queue, receipt, ids, mark)
   remember(live, mark)
 end
 
--- Ends a delivery that something is to be made of, and gives the job's fields; nil if it came too late or was
--- settled like this before.
-local function ended(queue, receipt, id, mark)
-  number = number + 1
-  if call('ZREM', base .. 'reserved:' .. queue, receipt .. SEP .. id) == 0 then
-    if not was_applied(id, mark) then
-      stale[#stale + 1] = number - 1
+-- Releases and failures are rare: what they need is made when there are some, for each function made costs every
+-- call of the script.
+local function put_back_and_fail(count)
+  -- A delivery that ended while the job goes on: noted apart, for the id itself is still in use.
+  local function remember_delivery(id, mark)
+    local place, field = place_of(id)
+    call('HSET', place, field .. mark, '')
+    keep(place)
+  end
+
+  -- Ends a delivery that something is to be made of, and gives the job's fields; nil if it came too late or was
+  -- settled like this before.
+  local function ended(queue, receipt, id, mark)
+    number = number + 1
+    if call('ZREM', base .. 'reserved:' .. queue, receipt .. SEP .. id) == 0 then
+      if not was_applied(id, mark) then
+        stale[#stale + 1] = number - 1
+      end
+      return nil
     end
-    return nil
+    forget_progress({id})
+    local value = call('HGET', JOBS, id)
+    if not value then
+      bury_remains(id, queue)
+      return nil
+    end
+    return fields_of(value)
   end
-  forget_progress({id})
-  local value = call('HGET', JOBS, id)
-  if not value then
-    bury_remains(id, queue)
-    return nil
-  end
-  return fields_of(value)
-end
 
-local function counted(fields)
-  for i = 1, 4 do
-    fields[i] = take()
+  local function counted(fields)
+    for i = 1, 4 do
+      fields[i] = take()
+    end
+    fields[HISTORY] = take()
+    return fields
   end
-  fields[HISTORY] = take()
-  return fields
-end
 
-local function release()
-  local queue, receipt, id, due = take(), take(), take(), instant(take())
-  local mark = mark_of('release', receipt)
-  local fields = ended(queue, receipt, id, mark)
-  if not fields then
-    counted({})
-    return
+  local function release()
+    local queue, receipt, id, due = take(), take(), take(), instant(take())
+    local mark = mark_of('release', receipt)
+    local fields = ended(queue, receipt, id, mark)
+    if not fields then
+      counted({})
+      return
+    end
+    call('HSET', JOBS, id, value_of(counted(fields)))
+    call('ZADD', base .. 'delayed:' .. queue, stamp(due), id)
+    remember_delivery(id, mark)
+    if due <= now then
+      wake(queue, 1)
+    else
+      wake_for_due(queue, due)
+    end
   end
-  call('HSET', JOBS, id, value_of(counted(fields)))
-  call('ZADD', base .. 'delayed:' .. queue, stamp(due), id)
-  remember_delivery(id, mark)
-  if due <= now then
-    wake(queue, 1)
-  else
-    wake_for_due(queue, due)
-  end
-end
 
-local function fail()
-  local queue, receipt, id, error = take(), take(), take(), take()
-  local mark = mark_of('fail', receipt)
-  local fields = ended(queue, receipt, id, mark)
-  if not fields then
-    counted({})
-    return
+  local function fail()
+    local queue, receipt, id, error = take(), take(), take(), take()
+    local mark = mark_of('fail', receipt)
+    local fields = ended(queue, receipt, id, mark)
+    if not fields then
+      counted({})
+      return
+    end
+    call('HDEL', JOBS, id)
+    bury(id, counted(fields), error)
+    remember({id}, mark)
   end
-  call('HDEL', JOBS, id)
-  bury(id, counted(fields), error)
-  remember({id}, mark)
+
+  for _ = 1, count do
+    if take() == 'release' then
+      release()
+    else
+      fail()
+    end
+  end
 end
 
 local function settle()
@@ -93,11 +112,9 @@ local function settle()
     end
     acknowledge(queue, receipt, ids, mark_of('ack', receipt))
   end
-  for _ = 1, tonumber(take()) do
-    release()
-  end
-  for _ = 1, tonumber(take()) do
-    fail()
+  local others = tonumber(take())
+  if others > 0 then
+    put_back_and_fail(others)
   end
   return stale
 end
