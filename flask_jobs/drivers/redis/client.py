@@ -20,10 +20,16 @@ from redis.exceptions import (
     AuthenticationError,
     AuthenticationWrongNumberOfArgsError,
     BusyLoadingError,
+    ClusterDownError,
+    MasterDownError,
     MovedError,
+    NoPermissionError,
     NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
     RedisError,
     ResponseError,
+    TryAgainError,
 )
 from redis.retry import Retry
 from redis.sentinel import Sentinel
@@ -42,17 +48,37 @@ _HOPS = 5
 _parameters = inspect.signature(redis.ConnectionPool.get_connection).parameters
 _NAMES_COMMANDS = _parameters["command_name"].default is inspect.Parameter.empty
 
-# Servers before version 7 wrap the error of a command within a script, so the word may stand anywhere.
-_REFUSALS = re.compile(r"\b(OOM|READONLY|MISCONF|NOREPLICAS|NOPERM|NOAUTH|WRONGPASS|CROSSSLOT|MOVED)\b")
-_UNAVAILABLE = re.compile(r"\b(LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|BUSY|UNBLOCKED)\b")
-
 _ADVICE = {
     "OOM": "it has reached its maxmemory; workers go on and free memory",
     "READONLY": "it is a read-only replica; the primary is looked for with the next command",
     "MISCONF": "it cannot save to its disk",
     "NOREPLICAS": "it has too few replicas to take writes",
     "MOVED": "it is a node of a Cluster; use redis+cluster:// in the URL, or pass a RedisCluster as client",
+    "NOAUTH": "it wants credentials, or not these; check the URL",
+    "NOPERM": "this user may not do that; it needs all commands on the keys of the prefix",
 }
+_UNAVAILABLE = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNBLOCKED")
+
+# redis-py takes the word off the message where it has a class for it.
+_WORDS = {
+    OutOfMemoryError: "OOM",
+    ReadOnlyError: "READONLY",
+    MovedError: "MOVED",
+    AuthenticationError: "NOAUTH",
+    AuthenticationWrongNumberOfArgsError: "NOAUTH",
+    NoPermissionError: "NOPERM",
+    BusyLoadingError: "LOADING",
+    MasterDownError: "MASTERDOWN",
+    ClusterDownError: "CLUSTERDOWN",
+    TryAgainError: "TRYAGAIN",
+}
+
+# Servers before version 7 wrap the error of a command within a script, so the word may stand anywhere.
+_WORD = re.compile(rf"\b({'|'.join([*_ADVICE, *_UNAVAILABLE])})\b")
+
+
+# What the server itself has said; it did not carry the command out.
+_ANSWERS = (ResponseError, AuthenticationError, BusyLoadingError)
 
 
 class UnknownScript(Exception):
@@ -119,10 +145,10 @@ class Server:
         try:
             connection.send_command(*command)
             return connection.read_response(disable_decoding=True)
-        except ResponseError as error:
+        except _ANSWERS as error:
+            if isinstance(error, ReadOnlyError):
+                connection.disconnect()  # it leads to a server that is no primary any more
             self._refuse(error)
-        except BusyLoadingError as error:
-            raise ConnectionLost("Redis is loading its data and takes no commands yet.") from error
         except (RedisError, OSError) as error:
             self._route.renew()
             raise ConnectionLost(
@@ -141,27 +167,23 @@ class Server:
         try:
             pool = self._route.pool()
             return pool, pool.get_connection("EVALSHA") if _NAMES_COMMANDS else pool.get_connection()
-        except (AuthenticationError, AuthenticationWrongNumberOfArgsError) as error:
-            raise StoreRefused(f"Redis refused the credentials ({_line(error)}). Check the URL.") from error
-        except ResponseError as error:
+        except _ANSWERS as error:
             self._refuse(error)
         except (RedisError, OSError) as error:
             self._route.renew()
             raise ConnectionLost(f"Redis cannot be reached ({_line(error)}). Nothing was sent.") from error
 
-    def _refuse(self, error: ResponseError) -> NoReturn:
+    def _refuse(self, error: RedisError) -> NoReturn:
         if isinstance(error, NoScriptError):
             raise UnknownScript from None
         if isinstance(error, MovedError | AskError) and isinstance(self._route, ClusterRoute):
             raise error
-        text = _line(error)
-        if found := _UNAVAILABLE.search(text):
+        word = _word(error)
+        if word in _UNAVAILABLE or word == "READONLY":
             self._route.renew()
-            raise ConnectionLost(f"Redis takes no commands just now ({found.group(1)}). Nothing was done.") from error
-        word = found.group(1) if (found := _REFUSALS.search(text)) else text.partition(" ")[0]
-        if word == "READONLY":
-            self._route.renew()
-        raise StoreRefused(f"Redis refused: {_ADVICE.get(word, text)}. Nothing was written.") from error
+        if word in _UNAVAILABLE:
+            raise ConnectionLost(f"Redis takes no commands just now ({word}). Nothing was done.") from error
+        raise StoreRefused(f"Redis refused: {_ADVICE.get(word, _line(error))}. Nothing was written.") from error
 
 
 class PoolRoute:
@@ -246,6 +268,14 @@ def _sentinel_pool(url: str) -> redis.ConnectionPool:
     sentinel: Any = Sentinel(addresses, sentinel_kwargs=options)  # type: ignore[no-untyped-call]  # by redis-py
     pool: redis.ConnectionPool = sentinel.master_for(service, db=int(database or 0), **own, **options).connection_pool
     return pool
+
+
+def _word(error: RedisError) -> str:
+    for kind, word in _WORDS.items():
+        if isinstance(error, kind):
+            return word
+    found = _WORD.search(_line(error))
+    return found.group(1) if found else ""
 
 
 def _line(error: BaseException) -> str:

@@ -57,5 +57,5 @@ def proxy(redis_url):
 @pytest.fixture
 def own_server(tmp_path):
     """A server that the test may stop, fill and break."""
-    with redis_server(tmp_path, "--appendonly", "yes", "--save", "") as server:
+    with redis_server(tmp_path, "--appendonly", "yes", "--save", "", "--repl-diskless-sync-delay", "0") as server:
         yield server
