@@ -5,7 +5,9 @@ for i = 1, tonumber(take()) do
   local reserved, member = base .. 'reserved:' .. take(), take()
   local lease = call('ZSCORE', reserved, member)
   if lease and tonumber(lease) > now then
-    call('ZADD', reserved, 'XX', stamp(now + retry_after), member)
+    -- Taken out first: that frees memory, so that a full server allows it, and then what follows.
+    call('ZREM', reserved, member)
+    call('ZADD', reserved, stamp(now + retry_after), member)
   else
     lost[#lost + 1] = i - 1
   end
