@@ -132,6 +132,38 @@ def redis_server(folder: Path, *options: str) -> Iterator[RedisServer]:
         server.kill()
 
 
+@contextmanager
+def redis_cluster(folder: Path) -> Iterator[list[RedisServer]]:
+    """A Cluster of three primaries on the loopback."""
+    administration = shutil.which("redis-cli")
+    if administration is None:
+        pytest.skip("no redis-cli is installed, which joins the nodes of a Cluster")
+    nodes: list[RedisServer] = []
+    try:
+        for name in ("a", "b", "c"):
+            (folder / name).mkdir()
+            options = ["--cluster-enabled", "yes", "--cluster-port", str(free_port()), "--save", ""]
+            nodes.append(RedisServer(folder / name, *options))
+            nodes[-1].start()
+        addresses = [f"127.0.0.1:{node.port}" for node in nodes]
+        join = [administration, "--cluster", "create", *addresses, "--cluster-yes"]
+        subprocess.run(join, check=True, capture_output=True, timeout=60)
+        for node in nodes:
+            client = node.client()
+            wait_until(lambda client=client: _cluster_is_up(client), what="the Cluster")
+            client.close()
+        yield nodes
+    finally:
+        for node in nodes:
+            node.kill()
+
+
+def _cluster_is_up(client: redis.Redis) -> bool:
+    answer = client.execute_command("CLUSTER INFO")
+    facts = answer if isinstance(answer, dict) else dict(line.split(":") for line in answer.decode().split())
+    return facts["cluster_state"] == "ok" and facts["cluster_known_nodes"] == "3"
+
+
 def wait_until(condition: object, *, what: str, within: float = LIMIT) -> None:
     """Wait for the condition, and fail if it does not come true."""
     assert callable(condition)

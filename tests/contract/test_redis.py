@@ -1,6 +1,7 @@
-"""The Redis driver keeps the contract: by this host's clock, and by the server's own."""
+"""The Redis driver keeps the contract: by this host's clock, by the server's own, and on a Cluster."""
 
 import datetime as dt
+import secrets
 import time
 
 import pytest
@@ -9,7 +10,13 @@ import time_machine
 from flask_jobs.drivers.redis.driver import RedisDriver
 from flask_jobs.testing import contract
 
-from ..servers import own_prefix, required_redis
+from ..servers import own_prefix, redis_cluster, required_redis
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with redis_cluster(tmp_path_factory.mktemp("cluster")) as nodes:
+        yield nodes
 
 
 class OnRedis(
@@ -29,26 +36,33 @@ class OnRedis(
             yield traveller.shift
 
     @pytest.fixture
-    def open_driver(self):
-        url = required_redis()
+    def redis_url(self):
+        return required_redis()
+
+    @pytest.fixture
+    def prefix(self, redis_url):
+        with own_prefix(redis_url) as prefix:
+            yield prefix
+
+    @pytest.fixture
+    def open_driver(self, redis_url, prefix):
         opened = []
-        with own_prefix(url) as prefix:
 
-            def open_driver():
-                driver = RedisDriver(
-                    url,
-                    prefix=prefix,
-                    connection="redis",
-                    retry_after=self.lease,
-                    remember_ids=self.remember_ids,
-                    clock=self.clock,
-                )
-                opened.append(driver)
-                return driver
+        def open_driver():
+            driver = RedisDriver(
+                redis_url,
+                prefix=prefix,
+                connection="redis",
+                retry_after=self.lease,
+                remember_ids=self.remember_ids,
+                clock=self.clock,
+            )
+            opened.append(driver)
+            return driver
 
-            yield open_driver
-            for driver in opened:
-                driver.close()
+        yield open_driver
+        for driver in opened:
+            driver.close()
 
     @pytest.fixture
     def driver(self, advance, open_driver):
@@ -73,3 +87,14 @@ class TestRedisByItsOwnClock(OnRedis):
     @pytest.fixture
     def advance(self):
         return time.sleep
+
+
+@pytest.mark.slow
+class TestRedisCluster(OnRedis):
+    @pytest.fixture
+    def redis_url(self, cluster):
+        return cluster[0].url.replace("redis://", "redis+cluster://")
+
+    @pytest.fixture
+    def prefix(self):
+        return f"test-{secrets.token_hex(6)}"

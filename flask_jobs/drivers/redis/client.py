@@ -27,6 +27,7 @@ from redis.exceptions import (
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
+    RedisClusterException,
     RedisError,
     ResponseError,
     TryAgainError,
@@ -169,7 +170,7 @@ class Server:
             return pool, pool.get_connection("EVALSHA") if _NAMES_COMMANDS else pool.get_connection()
         except _ANSWERS as error:
             self._refuse(error)
-        except (RedisError, OSError) as error:
+        except (RedisError, RedisClusterException, OSError) as error:
             self._route.renew()
             raise ConnectionLost(f"Redis cannot be reached ({_line(error)}). Nothing was sent.") from error
 
@@ -248,11 +249,16 @@ def _route_to(url: str, key: str) -> Route:
         return ClusterRoute(lambda: RedisCluster.from_url(plain, **_limits()), key, is_ours=True)
     if url.startswith("redis+sentinel://"):
         return PoolRoute(_sentinel_pool(url), is_ours=True)
-    return PoolRoute(redis.ConnectionPool.from_url(url, retry=Retry(NoBackoff(), 0), **_limits()), is_ours=True)
+    return PoolRoute(redis.ConnectionPool.from_url(url, **_limits()), is_ours=True)
 
 
 def _limits() -> dict[str, Any]:
-    return {"socket_connect_timeout": CONNECT_LIMIT, "socket_timeout": COMMAND_LIMIT, "protocol": 2}
+    return {
+        "socket_connect_timeout": CONNECT_LIMIT,
+        "socket_timeout": COMMAND_LIMIT,
+        "retry": Retry(NoBackoff(), 0),
+        "protocol": 2,
+    }
 
 
 def _sentinel_pool(url: str) -> redis.ConnectionPool:
@@ -264,7 +270,7 @@ def _sentinel_pool(url: str) -> redis.ConnectionPool:
         raise ValueError("it names no sentinel or no primary")
     addresses = [(host, int(port or 26379)) for host, _, port in (entry.partition(":") for entry in hosts.split(","))]
     own = {"username": unquote(username) or None, "password": unquote(password) or None}
-    options = {**_limits(), "retry": Retry(NoBackoff(), 0)}
+    options = _limits()
     sentinel: Any = Sentinel(addresses, sentinel_kwargs=options)  # type: ignore[no-untyped-call]  # by redis-py
     pool: redis.ConnectionPool = sentinel.master_for(service, db=int(database or 0), **own, **options).connection_pool
     return pool

@@ -26,6 +26,7 @@ from ...envelope import (
     StoredJob,
     When,
 )
+from ..transitions import storable
 from .keys import SEPARATOR
 
 _LINE = "\x1e"
@@ -139,8 +140,8 @@ def failed_job(job_id: bytes, record: bytes) -> FailedJob:
 
 def error_text(error: ErrorRecord) -> str:
     """An error as it is stored, made storable whatever it says."""
-    parts = [history.storable(part) for part in (error.type, error.message, error.traceback)]
-    return json.dumps([*parts, [history.storable(cause) for cause in error.causes]])
+    kept = storable(error)
+    return json.dumps([kept.type, kept.message, kept.traceback, kept.causes])
 
 
 def progress_text(progress: Progress) -> str:
