@@ -79,14 +79,16 @@ def free_port() -> int:
 class RedisServer:
     """A Redis server of a test's own, on a free port, with its data in a temporary folder."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, sentinel: Path | None = None) -> None:
         binary = shutil.which("redis-server") or shutil.which("valkey-server")
         if binary is None:
             pytest.skip("no redis-server or valkey-server is installed")
         self.folder = folder
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
-        self._command = [binary, "--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(folder), *options]
+        address = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(folder)]
+        # With a configuration of its own it is a Sentinel, which writes down there what it finds.
+        self._command = [binary, *([str(sentinel), "--sentinel"] if sentinel else []), *address, *options]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -122,9 +124,9 @@ class RedisServer:
 
 
 @contextmanager
-def redis_server(folder: Path, *options: str) -> Iterator[RedisServer]:
-    """A running server of one's own."""
-    server = RedisServer(folder, *options)
+def redis_server(folder: Path, *options: str, sentinel: Path | None = None) -> Iterator[RedisServer]:
+    """A running server of one's own; with a configuration for it, a Sentinel."""
+    server = RedisServer(folder, *options, sentinel=sentinel)
     server.start()
     try:
         yield server

@@ -13,6 +13,8 @@ from .driver import RedisDriver
 def open_driver(settings: ConnectionSettings, *, testing: bool) -> RedisDriver:
     """The driver; nothing is sent before it is used. A `client` goes before a `url`."""
     client: Any = settings.options.get("client")
+    if isinstance(client, str):
+        raise ConfigurationError(f"JOBS_CONNECTIONS[{settings.name!r}]['client'] is a URL; put it under 'url'.")
     return RedisDriver(
         _text(settings, "url", DEFAULT_URL) if client is None else client,
         prefix=_text(settings, "prefix", DEFAULT_PREFIX),
