@@ -9,6 +9,7 @@ import textwrap
 import tracemalloc
 
 import pytest
+import time_machine
 
 from flask_jobs.driver import PORTION
 from flask_jobs.envelope import At, Envelope, ErrorRecord, Fail, Push, Sizes
@@ -138,7 +139,6 @@ def test_f41_a_retry_of_200_000_failed_jobs_keeps_memory_flat(driver):
 
 def test_f41_flushing_by_age_works_through_what_is_younger(open_driver):
     driver = open_driver(clock="local")
-    time_machine = pytest.importorskip("time_machine")
     with time_machine.travel(dt.datetime(2030, 1, 1, tzinfo=dt.UTC), tick=False) as traveller:
         fail_many(driver, 1_200)
         traveller.shift(3_600)
@@ -190,7 +190,6 @@ def test_f45_instants_do_not_depend_on_the_zone_of_any_process(driver, redis_url
 
 
 def test_f45_a_wrong_clock_of_a_host_changes_nothing(driver):
-    time_machine = pytest.importorskip("time_machine")
     with time_machine.travel(dt.datetime(2001, 1, 1, tzinfo=dt.UTC)):
         ids = push(driver)
         held = pop_one(driver)
@@ -209,3 +208,16 @@ def test_f45_an_instant_keeps_every_digit(driver):
     (job,) = driver.jobs("default")
 
     assert (job.due, job.retry_until) == (due, until)
+
+
+def test_the_history_of_leases_that_run_out_again_and_again_stays_bounded(open_driver):
+    driver = open_driver(clock="local")
+    push(driver)
+    with time_machine.travel(dt.datetime.now(dt.UTC), tick=False) as traveller:
+        for _ in range(25):
+            pop_one(driver)
+            traveller.shift(61)
+
+        history = pop_one(driver).history
+
+    assert [entry.attempt for entry in history] == list(range(6, 26))
