@@ -95,9 +95,9 @@ def fail_many(driver, amount, *, size=200):
     for start in range(0, amount, PORTION):
         count = min(PORTION, amount - start)
         driver.push([Push(Envelope(new_id(), "shop.mail", "failing", body)) for _ in range(count)])
-        held = pop(driver, "failing", room=roomy(PORTION, names=["shop.mail"])).reservations
-        error = ErrorRecord("ValueError", "no")
-        driver.settle([Fail(item, error, item.counters) for item in held])
+        error, room = ErrorRecord("ValueError", "no"), roomy(PORTION, names=["shop.mail"])
+        while held := pop(driver, "failing", room=room).reservations:
+            driver.settle([Fail(item, error, item.counters) for item in held])
 
 
 def retry_all(driver, amount, size):
