@@ -7,6 +7,7 @@ from typing import Any
 
 from ...driver import PORTION, StoresFailedJobs
 from ...envelope import FailedJob, Hook
+from ...validation import queue_name
 from .client import Server
 from .keys import Keys
 from .scripts import Scripts
@@ -34,6 +35,7 @@ class RedisFailedJobs(StoresFailedJobs):
 
     def count_failed(self, *, queue: str | None = None, name: str | None = None) -> int:
         """How many failed jobs are kept."""
+        _check(queue)
         if queue is not None and name is not None:
             return sum(1 for _ in self._matching(queue, name, limit=None))
         return int(self._server.run("ZCARD", self._index(queue, name)))
@@ -100,6 +102,7 @@ class RedisFailedJobs(StoresFailedJobs):
         records: bool = False,
     ) -> Iterator[Any]:
         """Up to `limit` failed jobs in the order of their positions, looked for in portions."""
+        _check(queue)
         low, found = "-inf", 0
         chosen = [queue or "", name or "", "" if until is None else repr(until)]
         while limit is None or found < limit:
@@ -116,3 +119,8 @@ class RedisFailedJobs(StoresFailedJobs):
         if name is not None:
             return self._keys.named(f"failed:name:{name}")
         return self._keys.named("failed:all" if queue is None else f"failed:queue:{queue}")
+
+
+def _check(queue: str | None) -> None:
+    if queue is not None:
+        queue_name(queue)

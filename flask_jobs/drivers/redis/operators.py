@@ -35,6 +35,7 @@ class RedisOperators(Inspectable, Clearable, Pausable):
         self, queue: str, *, state: State | None = None, after: str | None = None, limit: int = 50
     ) -> list[StoredJob]:
         """A page of a queue's jobs by id. Walks all ids of the queue, for Redis keeps them by turn and not by id."""
+        queue_name(queue)
         page: list[str] = []
         for ids in self._ids(queue, state):
             page = sorted({*page, *(job_id for job_id in ids if after is None or job_id > after)})[:limit]
@@ -51,7 +52,7 @@ class RedisOperators(Inspectable, Clearable, Pausable):
 
     def clear(self, queue: str, *, limit: int = PORTION) -> int:
         """Remove up to `limit` waiting jobs."""
-        return int(self._scripts.run("clear", queue, min(limit, PORTION)))
+        return int(self._scripts.run("clear", queue_name(queue), min(limit, PORTION)))
 
     def pause(self, queue: str, *, seconds: float | None = None) -> None:
         """Give out nothing from the queue."""
@@ -60,7 +61,7 @@ class RedisOperators(Inspectable, Clearable, Pausable):
 
     def resume(self, queue: str) -> bool:
         """Give out jobs again, and wake those who wait for them."""
-        return bool(self._scripts.run("resume", queue))
+        return bool(self._scripts.run("resume", queue_name(queue)))
 
     def paused(self) -> Mapping[str, float | None]:
         """The paused queues, each with the instant its pause ends by itself, or None."""
