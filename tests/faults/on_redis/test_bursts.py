@@ -121,12 +121,15 @@ def test_popping_is_as_fast_beside_many_delayed_jobs(driver, amount):
     assert min(seconds_for(PORTION) for _ in range(3)) < 2 * before + 0.1
 
 
-def test_the_memory_of_ended_jobs_stays_small(driver, client):
+@pytest.mark.parametrize("in_a_millisecond", [20, 300])
+def test_the_memory_of_ended_jobs_stays_small(driver, client, in_a_millisecond):
     def used():
         return sum(client.memory_usage(key, samples=0) for key in client.scan_iter(match=f"{driver._keys.head}ended:*"))
 
-    # As many within a millisecond as 20,000 a second make.
-    ids = [f"01a22be0-{n // 20:04x}-7{n % 4096:03x}-8{n:03x}-{n * 65537:012x}" for n in range(4_000)]
+    ids = [
+        f"01a22be0-{n // in_a_millisecond:04x}-7{n % in_a_millisecond:03x}-8{n:03x}-{n * 65537:012x}"
+        for n in range(4_000)
+    ]
     for start in range(0, len(ids), PORTION):
         driver.push([Push(Envelope(id_, "shop.mail", "default", "x")) for id_ in ids[start : start + PORTION]])
     drain(driver)
