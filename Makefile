@@ -8,14 +8,14 @@ READY := $(VENV)/.ready
 demo: $(READY)  ## The main job at work, on SQLite
 	$(BIN)/python -m example_app.demo
 
-test: $(READY)  ## All tests
+test: $(READY)  ## All tests but those of large amounts
 	$(BIN)/python -m pytest
 
 test-quick: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not volume"
 
 test-volume: $(READY)  ## Large amounts of data; takes minutes
-	$(BIN)/python -m pytest -m volume
+	$(BIN)/python -m pytest -m volume --timeout 1200
 
 lint: $(READY)
 	$(BIN)/ruff check .

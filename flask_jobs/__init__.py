@@ -1,7 +1,7 @@
 """Background jobs for Flask: a job is a class, and none is lost."""
 
 from .control import DiscardJob, FailJob, JobInterrupted, JobTimeout, ReleaseJob, current_job
-from .dispatcher import Dispatched, Status
+from .dispatched import Dispatched, Status
 from .errors import (
     CapabilityMissing,
     ConfigurationError,

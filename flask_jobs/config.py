@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from .errors import ConfigurationError, InvalidArgument
 from .validation import count, queue_name, seconds
@@ -158,8 +160,12 @@ def _flag(value: object, what: str) -> bool:
 
 
 def _base_url(value: object) -> str | None:
-    if value is None or (isinstance(value, str) and value.startswith(("http://", "https://"))):
-        return value
+    if value is None:
+        return None
+    with contextlib.suppress(ValueError):  # urlsplit refuses some hosts itself
+        parts = urlsplit(value) if isinstance(value, str) else None
+        if parts is not None and parts.scheme in ("http", "https") and parts.hostname:
+            return str(value)
     raise ConfigurationError(f"JOBS_BASE_URL must be like 'https://shop.example', not {value!r}.")
 
 

@@ -6,22 +6,23 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
+from itertools import compress
 from typing import TYPE_CHECKING, TypeVar
 
 from . import transactions
 from .config import ConnectionSettings
 from .connections import Connections
+from .dispatched import Dispatched, Options, Status
 from .driver import Driver, Transactional
-from .envelope import After, Envelope, Push
-from .errors import CapabilityMissing, ConnectionLost, InvalidArgument, PushFailed, Stored, StoreRefused
+from .envelope import After, Envelope, Push, Pushed
+from .errors import CapabilityMissing, PushFailed, Stored
 from .events import Events
 from .ids import new_id
-from .job import Job
+from .job import Job, require_job
 from .ledger import Reason
 from .options import check, deadline
 from .serializer import Serializer
-from .sessions import Sessions
+from .sessions import Sessions, named_session
 from .validation import job_id, queue_name, when
 
 if TYPE_CHECKING:
@@ -33,49 +34,20 @@ T = TypeVar("T")
 recovery = logging.getLogger("flask_jobs.recovery")
 
 
-class Status(Enum):
-    """What has become of a dispatch so far."""
+@dataclass(slots=True, eq=False)
+class Item:
+    """A job on its way to a driver, with the answer that its dispatcher holds.
 
-    PUSHED = "pushed"
-    DEFERRED = "deferred"
-    RAN = "ran"
-    DISCARDED = "discarded"
-    FAILED = "failed"
-
-
-@dataclass(slots=True)
-class Dispatched:
-    """The answer to a dispatch: the job's id, and where it is.
-
-    A deferred one becomes pushed (or ran) with the commit, discarded with the rollback, or failed if it could not
-    be stored after the commit.
+    The driver is the one it was dispatched to, also if a fake stands in its place, or does no more, when the
+    transaction commits. `repeated`: its id was stored before, so that nothing was added.
     """
 
-    id: str
-    status: Status
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a call may say about a dispatch; None leaves it to the job, then to the connection."""
-
-    queue: str | None = None
-    connection: str | None = None
-    delay: object = None
-    after_commit: bool | None = None
-    front: bool = False
-    id: object = None
-    session: Session | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Item:
-    """A job on its way into a connection, with the answer that its dispatcher holds."""
-
     connection: str
+    driver: Driver
     push: Push
     answer: Dispatched
     sensitive: bool
+    repeated: bool = False
 
 
 class Dispatcher:
@@ -101,31 +73,30 @@ class Dispatcher:
     def dispatch_many(self, jobs: Iterable[Job], options: Options) -> list[Dispatched]:
         """Hand the jobs over together, in order: one push for each connection."""
         jobs = list(jobs)
-        if options.id is not None and len(jobs) > 1:
-            raise InvalidArgument("An id names one job: dispatch jobs with ids of their own one by one.")
+        session = self._session(options)
         items = [self._item(job, options) for job in jobs]
-        session = options.session if options.session is not None else self._sessions().existing()
-        waiting = [self._waits(session, job, item, options) for job, item in zip(jobs, items, strict=True)]
-        if any(waiting):
+        waits = [self._waits(session, job, item, options) for job, item in zip(jobs, items, strict=True)]
+        waiting = list(compress(items, waits))
+        if waiting:
             # A block that defers everything may stand before the first use of the session.
-            session = session if session is not None else self._sessions().current()
-            transactions.defer(session, self, [_deferred(i) for i, waits in zip(items, waiting, strict=True) if waits])
-        for connection, group in _by_connection(i for i, waits in zip(items, waiting, strict=True) if not waits):
-            self._push(connection, group)
+            transactions.defer(session or self._sessions().to_wait_for(), self, [_deferred(item) for item in waiting])
+        for group in _by_target(item for item, wait in zip(items, waits, strict=True) if not wait):
+            self._push(group)
         return [item.answer for item in items]
 
     def shares(self, item: Item, engine: sa.Engine) -> bool:
         """Whether the job can be stored through a connection of this engine."""
-        driver = self._connections.driver(item.connection)
-        return isinstance(driver, Transactional) and driver.shares(engine)
+        return isinstance(item.driver, Transactional) and item.driver.shares(engine)
 
     def within(self, connection: sa.Connection, items: Sequence[Item]) -> None:
         """Store the jobs in the app's own transaction, which is about to commit."""
-        for name, group in _by_connection(items):
-            driver = self._connections.driver(name)
-            if not isinstance(driver, Transactional):
-                raise CapabilityMissing(f"The connection {name!r} cannot store jobs in a transaction of the app.")
-            driver.push_within(connection, [item.push for item in group])
+        for group in _by_target(items):
+            first = group[0]
+            if not isinstance(first.driver, Transactional):
+                raise CapabilityMissing(
+                    f"The connection {first.connection!r} cannot store jobs in a transaction of the app."
+                )
+            _note_repeated(group, first.driver.push_within(connection, [item.push for item in group]))
 
     def committed(self, items: Sequence[Item]) -> None:
         """Tell of the jobs that were stored within a transaction, now that it has committed."""
@@ -133,67 +104,78 @@ class Dispatcher:
 
     def after(self, items: Sequence[Item]) -> None:
         """Store the jobs after their transaction has committed: every connection is tried before this raises."""
-        failures: list[tuple[list[Item], Exception]] = []
-        for connection, group in _by_connection(items):
+        lost: list[tuple[list[Item], Exception]] = []
+        raised: list[Exception] = []
+        for group in _by_target(items):
             try:
-                self._push(connection, group)
+                self._push(group)
             except Exception as error:  # an inline job may raise anything, and the others must not suffer
-                failures.append((group, error))
-        if not failures:
-            return
-        if len(failures) == 1 and not isinstance(failures[0][1], ConnectionLost | StoreRefused):
-            raise failures[0][1]
-        raise _push_failed(failures) from failures[0][1]
+                if group[0].driver.runs_inline:
+                    raised.append(error)
+                else:
+                    lost.append((group, error))
+        if lost:
+            raise _push_failed(lost, raised) from lost[0][1]
+        if raised:
+            raise raised[0]
 
     def discarded(self, items: Sequence[Item], reason: Reason) -> None:
         """Tell of the jobs that went away with their transaction."""
-        for connection, group in _by_connection(items):
+        for group in _by_target(items):
             for item in group:
                 item.answer.status = Status.DISCARDED
-            self._events(connection).discarded([item.push.envelope for item in group], reason=reason.value)
+            self._events(group[0].connection).discarded([item.push.envelope for item in group], reason=reason.value)
 
     def _item(self, job: Job, options: Options) -> Item:
-        if not isinstance(job, Job):
-            raise InvalidArgument(f"Only jobs can be dispatched, not {type(job).__name__}: give an instance of a Job.")
+        require_job(job)
         check(job)
         settings = self._connections.settings(_first(options.connection, job.connection))
-        push = self._encoded(job, settings, options)
-        return Item(settings.name, push, Dispatched(push.envelope.id, Status.PUSHED), bool(job.sensitive))
+        driver = self._connections.driver(settings.name)
+        push = self._encoded(job, driver, settings, options)
+        return Item(settings.name, driver, push, Dispatched(push.envelope.id, Status.PUSHED), bool(job.sensitive))
 
-    def _encoded(self, job: Job, settings: ConnectionSettings, options: Options) -> Push:
+    def _encoded(self, job: Job, driver: Driver, settings: ConnectionSettings, options: Options) -> Push:
         queue = queue_name(_first(options.queue, job.queue, settings.queue))
         due = when(0 if options.delay is None else options.delay, what="delay")
         identity = new_id() if options.id is None else job_id(options.id)
-        name, body = self._serializer(self._connections.driver(settings.name)).encode(job)
+        name, body = self._serializer(driver).encode(job)
         return Push(Envelope(identity, name, queue, body), due, front=options.front, retry_until=deadline(job))
 
-    def _waits(self, session: Session | None, job: Job, item: Item, options: Options) -> bool:
-        call = _first(options.after_commit, job.after_commit)
-        default = self._connections.settings(item.connection).after_commit
-        return transactions.waits(session, self, call=call, default=default)
+    def _session(self, options: Options) -> Session | None:
+        if options.session is not None:
+            return named_session(options.session)
+        return self._sessions().existing()
 
-    def _push(self, connection: str, items: Sequence[Item]) -> None:
-        driver = self._connections.driver(connection)
-        if driver.runs_inline:  # then dispatched comes before processed, as it does elsewhere
-            self._arrived(items, Status.RAN)
+    def _waits(self, session: Session | None, job: Job, item: Item, options: Options) -> bool:
+        default = _first(job.after_commit, self._connections.settings(item.connection).after_commit)
+        return transactions.waits(session, self, call=options.after_commit, default=bool(default))
+
+    def _push(self, items: Sequence[Item]) -> None:
+        driver, pushes = items[0].driver, [item.push for item in items]
+        if driver.runs_inline:
+            self._arrived(items, Status.RAN)  # before it runs: dispatched comes before processed, as elsewhere
+            driver.push(pushes)
+            return
         try:
-            driver.push([item.push for item in items])
+            answers = driver.push(pushes)
         except Exception:
             for item in items:
                 item.answer.status = Status.FAILED
             raise
-        if not driver.runs_inline:
-            self._arrived(items, Status.PUSHED)
+        _note_repeated(items, answers)
+        self._arrived(items, Status.PUSHED)
 
     def _arrived(self, items: Sequence[Item], status: Status) -> None:
         for item in items:
             item.answer.status = status
+            if item.repeated:
+                continue
             due = item.push.due
             delay = due.seconds if isinstance(due, After) and due.seconds else None
             self._events(item.connection).dispatched(item.push.envelope, delay=delay)
 
 
-def _push_failed(failures: Sequence[tuple[Sequence[Item], Exception]]) -> PushFailed:
+def _push_failed(failures: Sequence[tuple[Sequence[Item], Exception]], raised: Sequence[Exception]) -> PushFailed:
     lost = [item for items, _ in failures for item in items]
     for item in lost:
         _log_for_recovery(item)
@@ -203,11 +185,18 @@ def _push_failed(failures: Sequence[tuple[Sequence[Item], Exception]]) -> PushFa
     more = f" and {len(lost) - 20} more" if len(lost) > 20 else ""
     return PushFailed(
         f"The transaction is committed, but {len(lost)} of its jobs {'are not' if surely else 'may not be'} stored: "
-        f"{names}{more}. {causes[0]} Pushing them again is safe: jobs.driver().push(error.pushes); "
-        "the log flask_jobs.recovery has them, too.",
+        f"{names}{more}. {' '.join(map(str, causes))} Pushing them again is safe, for each is stored once by its id: "
+        f"{_again(failures)}",
         pushes=[item.push for item in lost],
-        causes=causes,
+        causes=[*causes, *raised],
     )
+
+
+def _again(failures: Sequence[tuple[Sequence[Item], Exception]]) -> str:
+    if len(failures) > 1:
+        return "the log flask_jobs.recovery names the connection of each and has its body."
+    connection = failures[0][0][0].connection
+    return f"jobs.driver({connection!r}).push(error.pushes); the log flask_jobs.recovery has them, too."
 
 
 def _log_for_recovery(item: Item) -> None:
@@ -223,11 +212,16 @@ def _deferred(item: Item) -> Item:
     return replace(item, push=replace(item.push, deferred=True))
 
 
-def _by_connection(items: Iterable[Item]) -> list[tuple[str, list[Item]]]:
-    groups: dict[str, list[Item]] = {}
+def _note_repeated(items: Sequence[Item], answers: Sequence[Pushed]) -> None:
+    for item, answer in zip(items, answers, strict=True):
+        item.repeated = not answer.stored
+
+
+def _by_target(items: Iterable[Item]) -> list[list[Item]]:
+    groups: dict[tuple[str, int], list[Item]] = {}
     for item in items:
-        groups.setdefault(item.connection, []).append(item)
-    return list(groups.items())
+        groups.setdefault((item.connection, id(item.driver)), []).append(item)
+    return list(groups.values())
 
 
 def _first(*values: T | None) -> T | None:

@@ -59,7 +59,7 @@ class Events:
         if delay is None:
             self._tell(job_dispatched, logging.INFO, envelope, 0, facts, "dispatched")
         else:
-            self._tell(job_dispatched, logging.INFO, envelope, 0, facts, "dispatched, due in %g s", delay)
+            self._tell(job_dispatched, logging.INFO, envelope, 0, facts, "dispatched, due in %.12g s", round(delay, 2))
 
     def discarded(self, envelopes: Sequence[Envelope], *, reason: str) -> None:
         """Jobs that were never stored are dropped: one line for all, and a signal for each."""
@@ -94,8 +94,8 @@ class Events:
         """A job is back in its queue. One that this worker could not build is worth a warning."""
         level = logging.WARNING if job is None else logging.INFO
         facts = {"job": job, "delay": delay, "reason": reason, "error": error}
-        message = "released, due in %g s: %s"
-        self._tell(job_released, level, delivery.envelope, delivery.attempt, facts, message, delay, reason)
+        message = "released, due in %.12g s: %s"
+        self._tell(job_released, level, delivery.envelope, delivery.attempt, facts, message, round(delay, 2), reason)
 
     def failed(self, delivery: Reservation, *, job: Job | None, error: BaseException) -> None:
         """A job has failed for good."""
@@ -181,7 +181,7 @@ class WorkerEvents:
 
     def paused(self, queue: str, *, seconds: float | None = None) -> None:
         """A queue is held back, for so many seconds or until it is resumed."""
-        span = "until it is resumed" if seconds is None else f"for {seconds:g} s"
+        span = "until it is resumed" if seconds is None else f"for {seconds:.12g} s"
         facts = {"queue": queue, "seconds": seconds}
         self._tell(queue_paused, facts, "queue %s on %s paused %s", queue, self.connection, span)
 

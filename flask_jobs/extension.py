@@ -1,31 +1,38 @@
-"""`Jobs`, the face of the library."""
+"""`Jobs`, the face of the library.
+
+What stands behind it is imported when the first app is connected, and not with ``import flask_jobs``: SQLAlchemy
+alone takes longer than Flask does. That is why there are imports in functions here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from uuid import UUID
 
 from flask import Flask
 
-from . import transactions
-from .dispatcher import Dispatched, Options
+from .dispatched import Dispatched, Options
 from .driver import Driver
 from .drivers import DriverFactory
 from .job import Job, Task
 from .registry import Registry
-from .state import AppState, attach, state_of
-from .testing.fake import FakeQueue
-from .testing.run import Result, run_once
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session, scoped_session, sessionmaker
+
+    from .state import AppState
+    from .testing.fake import FakeQueue
+    from .testing.run import Result
 
 P = ParamSpec("P")
 R = TypeVar("R")
 J = TypeVar("J", bound=Job)
 M = TypeVar("M")
 V = TypeVar("V")
+U = TypeVar("U", bound=Callable[[dict[str, Any]], dict[str, Any]])
 
 
 class Jobs:
@@ -46,6 +53,8 @@ class Jobs:
 
     def init_app(self, app: Flask) -> None:
         """Connect an app: read its JOBS_ settings, and raise `ConfigurationError` where one cannot work."""
+        from .state import attach
+
         attach(app, registry=self.registry, session=self._session, factories=self._factories)
 
     def register(self, name: str, *, aliases: Sequence[str] = ()) -> Callable[[type[J]], type[J]]:
@@ -67,7 +76,7 @@ class Jobs:
         """Teach jobs to carry values of a class: `encode` gives something storable, `decode` takes it back."""
         self.registry.codec(cls, name, encode, decode)
 
-    def upcast(self, job: str, version: int) -> Callable[[Callable[[dict[str, Any]], dict[str, Any]]], Any]:
+    def upcast(self, job: str, version: int) -> Callable[[U], U]:
         """Register a function from the fields of a job's stored `version` to those of the next one."""
         return self.registry.upcast(job, version)
 
@@ -81,11 +90,11 @@ class Jobs:
         *,
         queue: str | None = None,
         connection: str | None = None,
-        delay: object = None,
+        delay: float | timedelta | datetime | None = None,
         after_commit: bool | None = None,
         front: bool = False,
-        id: object = None,  # noqa: A002  # the word that users look for
-        session: Session | None = None,
+        id: str | UUID | None = None,  # noqa: A002  # the word that users look for
+        session: Session | scoped_session[Any] | None = None,
     ) -> Dispatched:
         """Hand a job over to be done by a worker.
 
@@ -106,10 +115,10 @@ class Jobs:
         *,
         queue: str | None = None,
         connection: str | None = None,
-        delay: object = None,
+        delay: float | timedelta | datetime | None = None,
         after_commit: bool | None = None,
         front: bool = False,
-        session: Session | None = None,
+        session: Session | scoped_session[Any] | None = None,
     ) -> list[Dispatched]:
         """Hand many jobs over together, in order and in few round trips; the options hold for each of them."""
         options = Options(queue, connection, delay, after_commit, front, None, session)
@@ -117,10 +126,14 @@ class Jobs:
 
     def after_commit(self) -> AbstractContextManager[None]:
         """Within the block every dispatch waits for the next commit of the app's session."""
+        from . import transactions
+
         return transactions.deferring(self.state.dispatcher)
 
     def fake(self) -> AbstractContextManager[FakeQueue]:
         """Within the block jobs are recorded instead of stored, on every connection of the current app."""
+        from .testing.fake import FakeQueue
+
         return FakeQueue.installed(self.state)
 
     def run(self, job: Job, *, attempt: int = 1) -> Result:
@@ -128,6 +141,8 @@ class Jobs:
 
         `attempt` is the number of this body start, so that the last one can be tried out as well as the first.
         """
+        from .testing.run import run_once
+
         return run_once(self.state, job, attempt_number=attempt)
 
     def driver(self, connection: str | None = None) -> Driver:
@@ -137,4 +152,6 @@ class Jobs:
     @property
     def state(self) -> AppState:
         """All that the current app owns of this extension."""
+        from .state import state_of
+
         return state_of(self.registry)

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from . import clock, policy
+from .control import JobInterrupted
 from .driver import Driver
 from .envelope import Fail, Reservation
 from .events import Events
 from .executor import Executor
 from .options import WorkerDefaults
-from .outcome import Raised, TimedOut
+from .outcome import Interrupted, Raised, TimedOut
 from .pipeline import Timer, untimed
 from .worker.processor import Delivery, Processor, Verdict
 from .worker.renewal import Lease
@@ -43,7 +44,8 @@ def held(reservation: Reservation) -> Delivery:
 def run_inline(reservation: Reservation, *, driver: Driver, executor: Executor, events: Events) -> None:
     """Run the job in a context of its own and raise what it fails with.
 
-    An error is final, for nothing here could try again; a job that puts itself back is only told of.
+    An error is final, for nothing here could try again; a job that puts itself back is only told of. A timeout is
+    raised as `TimeoutError`, for a caller is no job, and its ``except Exception`` is to see it.
     """
     attempt = executor.run(reservation, defaults=_UNLIMITED)
     options = attempt.options
@@ -51,5 +53,10 @@ def run_inline(reservation: Reservation, *, driver: Driver, executor: Executor, 
         options = replace(options, max_attempts=1, sets_attempts=True)
     settlement = policy.decide(reservation, attempt.outcome, options, now=clock.now(), jitter=0)
     processor(driver, executor, events).tell(Verdict(held(reservation), attempt, settlement))
+    if isinstance(attempt.outcome, Interrupted):
+        # What stops the job around this one stops both.
+        raise JobInterrupted(attempt.outcome.reason)
+    if isinstance(attempt.outcome, TimedOut):
+        raise TimeoutError(str(attempt.outcome.error)) from attempt.outcome.error
     if isinstance(settlement, Fail):
         raise policy.failure(attempt.outcome, settlement.error)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
 
-from .errors import UnrebuildableJob
+from .errors import InvalidArgument, UnrebuildableJob
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -95,7 +95,12 @@ class Job:
 
 
 class TaskJob(Job):
-    """The job of a function: its stored fields are the arguments of the call."""
+    """The job of a function: its stored fields are the arguments of the call.
+
+    It takes no other attributes, for nothing else of it would be stored: options belong to the task.
+    """
+
+    __slots__ = ("arguments",)
 
     function: ClassVar[Callable[..., Any]]
     signature: ClassVar[inspect.Signature]
@@ -126,9 +131,20 @@ class Task(Generic[P, R]):
         return self.job(bound.arguments)
 
 
+def require_job(job: object) -> None:
+    """Raise `InvalidArgument`, which says what was given and what to do, unless it is an instance of a `Job` class."""
+    if isinstance(job, Job):
+        return
+    if isinstance(job, Task):
+        raise InvalidArgument(f"{job.__name__} is a task: call it with its arguments to get the job to dispatch.")
+    given = f"the class {job.__qualname__}" if isinstance(job, type) else f"an object of type {type(job).__qualname__}"
+    raise InvalidArgument(f"Only a job can be dispatched, an instance of a Job class; this is {given}.")
+
+
 def task_job(function: Callable[..., Any], options: Mapping[str, object]) -> type[TaskJob]:
     """A job class for the function, with `options` as its class attributes."""
     members = {
+        "__slots__": (),
         "function": staticmethod(function),
         "signature": inspect.signature(function),
         "__module__": function.__module__,

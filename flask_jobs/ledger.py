@@ -94,14 +94,19 @@ class Ledger:
         return bool(self.frames) and not self.frames[0].dead
 
     @property
+    def has_entries(self) -> bool:
+        """Whether any job waits."""
+        return any(frame.entries for frame in self.frames)
+
+    @property
     def has_written(self) -> bool:
         """Whether anything that can still be committed was written. Unknown counts as written."""
         return self.is_open and (self.unseen or any(frame.written for frame in self.frames))
 
     def begin(self, transaction: SessionTransaction) -> None:
         """Open a frame for a transaction or savepoint that begins."""
-        if transaction.parent is None:
-            self.clear()
+        if transaction.parent is None and self.frames:
+            self.end()  # another listener failed on the way, and the end was not heard
         self.frames.append(Frame(transaction))
 
     def adopt(self, innermost: SessionTransaction | None) -> None:
@@ -141,10 +146,9 @@ class Ledger:
         Only if the transaction wrote through its engine and no other: with two of them no commit covers both, and
         one that only read might be refused for becoming a writer.
         """
-        if len(self.frames) != 1 or not self.frames[0].entries:
-            return
-        if not self.unseen and self.frames[0].written == {connection.engine}:
-            self._store(connection, self.frames[0])
+        root = self.frames[0] if self.frames else None
+        if root is not None and root.entries and not self.unseen and root.written == {connection.engine}:
+            self._store(connection, root)
 
     def end(self) -> None:
         """Close the outermost frame and see to its jobs. The ledger is empty before any sink is called."""

@@ -41,6 +41,10 @@ class Sessions(ABC):
     def existing(self) -> Session | None:
         """The context's session if it has one already. Never makes one, and needs no app context."""
 
+    def to_wait_for(self) -> Session:
+        """The session whose next commit is waited for where the context has none yet."""
+        return self.current()
+
     @abstractmethod
     def remove(self) -> None:
         """Close the context's sessions and forget them; the next use makes new ones."""
@@ -155,6 +159,20 @@ class ScopedSessions(Sessions):
         finally:
             if kept is not None:
                 self._scoped.registry.set(kept)
+
+
+class FactorySessions(ScopedSessions):
+    """What a `sessionmaker` makes. The library loads rows in a scope of its own, which the app does not know."""
+
+    def __init__(self, factory: sessionmaker[Session]) -> None:
+        super().__init__(scoped_session(factory))
+
+    def to_wait_for(self) -> Session:
+        """Raises: which of its sessions the app is going to commit, only the app knows."""
+        raise InvalidArgument(
+            "Which session is this job to wait for? Jobs knows only your sessionmaker, so name it: "
+            "dispatch(job, session=session)."
+        )
 
 
 class _FlaskSQLAlchemy(Protocol):
@@ -275,14 +293,22 @@ def named_session(session: object) -> Session:
     raise InvalidArgument(f"session takes a SQLAlchemy Session or scoped_session, not a {type(session).__name__}.")
 
 
-def watch_from_first_context(app: Flask, find: Callable[[], Sessions]) -> object:
+def watch_from_first_context(
+    app: Flask, find: Callable[[], Sessions], *, also: Callable[[], None] = lambda: None
+) -> object:
     """Watch the sessions that `find` returns as soon as a context of the app exists, so before any of them works.
 
-    Extensions may be initialised in any order until then. The caller keeps what is returned: the signal does not.
+    Extensions may be initialised in any order until then, or even in that context: where nothing is found, the next
+    context is looked at again. `also` is done in the same moment. The caller keeps what is returned: the signal does
+    not.
     """
 
     def watch(sender: Flask, **_: object) -> None:
-        find().watch()
+        sessions = find()
+        if isinstance(sessions, NoSessions):
+            return
+        sessions.watch()
+        also()
         appcontext_pushed.disconnect(watch, app)
 
     appcontext_pushed.connect(watch, app)
@@ -293,8 +319,7 @@ def _given(session: SessionOption) -> Sessions:
     if isinstance(session, scoped_session):
         return ScopedSessions(session)
     if isinstance(session, sessionmaker):
-        # The library's own loading needs a scope; the app goes on to name its session in each dispatch.
-        return ScopedSessions(scoped_session(session))
+        return FactorySessions(session)
     raise ConfigurationError(
         f"Jobs(session=...) takes a scoped_session or a sessionmaker, not a {type(session).__name__}."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 from flask import Flask, current_app, has_app_context
 
-from . import config, drivers
+from . import config, drivers, transactions
 from .config import ConnectionSettings
 from .connections import Connections
 from .dispatcher import Dispatcher
@@ -25,7 +25,7 @@ from .executor import Executor
 from .inline import run_inline
 from .registry import Registry
 from .serializer import ModelReferences, Serializer, Signer, Unsigned
-from .sessions import Sessions, sessions_of, watch_from_first_context
+from .sessions import NoSessions, Sessions, sessions_of, watch_from_first_context
 
 EXTENSION = "flask_jobs"
 
@@ -42,6 +42,9 @@ class AppState:
         self.registry = registry
         self.watching: object = None
         self._session = session
+        self._sessions: Sessions = NoSessions()
+        self._serializer: Serializer | None = None
+        self._lacks_key = True
         self._factories = factories
         self._events: dict[str, Events] = {}
         self._executors: dict[str, Executor] = {}
@@ -54,20 +57,25 @@ class AppState:
             events=self.events,
         )
 
-    @cached_property
+    @property
     def sessions(self) -> Sessions:
-        """The app's SQLAlchemy sessions, however it makes them."""
-        return sessions_of(self.app, self._session)
+        """The app's SQLAlchemy sessions, however it makes them; looked for until some are found."""
+        if isinstance(self._sessions, NoSessions):
+            self._sessions = sessions_of(self.app, self._session)
+        return self._sessions
 
-    @cached_property
+    @property
     def serializer(self) -> Serializer:
-        """Turns jobs into envelopes and back."""
-        return Serializer(
-            self.registry,
-            signer=self._signer(),
-            references=ModelReferences(self.registry, lambda: self.sessions.current()),
-            max_payload=self.config.max_payload,
-        )
+        """Turns jobs into envelopes and back. Made anew once, if the secret key is set after its first use."""
+        if self._serializer is None or (self._lacks_key and self.app.secret_key):
+            self._lacks_key = not self.app.secret_key
+            self._serializer = Serializer(
+                self.registry,
+                signer=self._signer(),
+                references=ModelReferences(self.registry, lambda: self.sessions.current()),
+                max_payload=self.config.max_payload,
+            )
+        return self._serializer
 
     def serializer_for(self, driver: Driver) -> Serializer:
         """The serializer, unless jobs of this driver would have to be signed and there is no key."""
@@ -85,12 +93,17 @@ class AppState:
         return self._events[connection]
 
     def executor(self, connection: str) -> Executor:
-        """Runs attempts of a connection's jobs in this app."""
+        """Runs attempts of a connection's stored jobs in this app; refuses unsigned ones as `serializer_for` does."""
+        self.serializer_for(self.connections.driver(connection))
+        return self.inline_executor(connection)
+
+    def inline_executor(self, connection: str) -> Executor:
+        """The same for jobs that never leave this process, so that no store is asked for."""
         if connection not in self._executors:
             self._executors[connection] = Executor(
-                decode=self.serializer.decode,
+                decode=lambda envelope: self.serializer.decode(envelope),
                 context=self.job_context,
-                cleanup=self.sessions.remove,
+                cleanup=lambda: self.sessions.remove(),
                 events=self.events(connection),
             )
         return self._executors[connection]
@@ -105,6 +118,15 @@ class AppState:
                     parts.netloc, script_name=parts.path or "/", url_scheme=parts.scheme
                 )
             yield
+
+    @contextmanager
+    def fresh(self) -> Iterator[None]:
+        """An app context with a session of its own, as an attempt has; the caller's session is put aside for it."""
+        with self.sessions.set_aside(), self.job_context():
+            try:
+                yield
+            finally:
+                self.sessions.remove()
 
     def _signer(self) -> Signer | Unsigned:
         key = self.app.secret_key
@@ -121,13 +143,26 @@ class AppState:
         )
         return drivers.factory(settings.driver, self._factories)(settings, surroundings)
 
+    def begin_before_savepoints(self) -> None:
+        """Let savepoints lie within transactions on each engine of the app that may have to take in jobs."""
+        for settings in self.config.connections.values():
+            if settings.driver != "database" or settings.options.get("url") is not None:
+                continue
+            engine: object = settings.options.get("engine") or self.sessions.engine()
+            if isinstance(engine, sa.Engine):
+                transactions.begin_before_savepoint(engine)
+
     def _app_engine(self) -> sa.Engine | None:
-        with self.app.app_context():
+        if has_app_context() and current_app.extensions is self.app.extensions:
+            return self.sessions.engine()
+        # Leaving a context runs the app's teardown functions, and one of them may remove the session of this thread.
+        with self.sessions.set_aside(), self.app.app_context():
             return self.sessions.engine()
 
     def _run_inline(self, connection: str, driver: Driver, reservation: Reservation) -> None:
         with self.sessions.set_aside():
-            run_inline(reservation, driver=driver, executor=self.executor(connection), events=self.events(connection))
+            executor, events = self.inline_executor(connection), self.events(connection)
+            run_inline(reservation, driver=driver, executor=executor, events=events)
 
 
 def attach(app: Flask, *, registry: Registry, session: Any, factories: Mapping[str, DriverFactory]) -> None:
@@ -136,7 +171,7 @@ def attach(app: Flask, *, registry: Registry, session: Any, factories: Mapping[s
         raise ConfigurationError(f"The app {app.name!r} has its Jobs already: call init_app once, on one Jobs object.")
     state = AppState(app, registry, session, factories)
     app.extensions[EXTENSION] = state
-    state.watching = watch_from_first_context(app, lambda: state.sessions)
+    state.watching = watch_from_first_context(app, lambda: state.sessions, also=state.begin_before_savepoints)
 
 
 def current_state() -> AppState:

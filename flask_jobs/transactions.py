@@ -37,7 +37,7 @@ Item = TypeVar("Item")
 SessionSource = Session | type[Session] | sessionmaker[Session] | scoped_session[Session]
 
 # Both names are written on objects of others: a session's `info`, a connection's execution options, and as an
-# attribute on session classes and engines. They die with those objects, so nothing has to be taken back.
+# attribute on session classes and dialects. They die with those objects, so nothing has to be taken back.
 _LEDGER = "flask_jobs.ledger"
 _WATCHED = "_flask_jobs_watched"
 
@@ -106,7 +106,10 @@ def defer(session: Session, sink: Sink[Item], items: Sequence[Item]) -> None:
         watch(session)
         session.begin()
     taker = cast("Sink[object]", sink)  # it is only ever handed what it was deferred with
-    _ledger_of(session).defer(Entry(taker, item) for item in items)
+    ledger = _ledger_of(session)
+    ledger.defer(Entry(taker, item) for item in items)
+    for connection in ledger.connections.values():
+        _listen_to_commit(connection)
 
 
 def begin_before_savepoint(engine: sa.Engine) -> None:
@@ -116,19 +119,19 @@ def begin_before_savepoint(engine: sa.Engine) -> None:
     and releasing it commits.
     """
     with _installing:
-        if not event.contains(engine, "savepoint", _begin_first):
-            event.listen(engine, "savepoint", _begin_first)
+        if not event.contains(engine, "do_execute", _begin_first):
+            event.listen(engine, "do_execute", _begin_first)
 
 
 def watch_engine(engine: sa.Engine) -> None:
     """Follow what is executed on this engine by watched sessions. Safe to repeat; otherwise done at first use."""
+    # On the dialect: events of the engine or its connections would slow down each of their steps.
     with _installing:
-        if _WATCHED in vars(engine):
+        if _WATCHED in vars(engine.dialect):
             return
-        event.listen(engine, "before_cursor_execute", _executing)
-        event.listen(engine, "commit", _committing)
-        event.listen(engine, "prepare_twophase", _preparing)
-        setattr(engine, _WATCHED, True)
+        for name in ("do_execute", "do_executemany", "do_execute_no_params"):
+            event.listen(engine, name, _executing)
+        setattr(engine.dialect, _WATCHED, True)
 
 
 def _ledger_of(session: Session) -> Ledger:
@@ -153,10 +156,10 @@ def _listen_to_sessions() -> None:
             return
         event.listen(Session, "after_transaction_create", _created)
         event.listen(Session, "after_begin", _joined)
-        # Before others: should one of them raise, the commit has happened all the same.
+        # Before others: should one of them raise, the transaction has ended all the same.
         event.listen(Session, "after_commit", _committed, insert=True)
-        event.listen(Session, "after_rollback", _rolled_back)
-        event.listen(Session, "after_transaction_end", _ended)
+        event.listen(Session, "after_rollback", _rolled_back, insert=True)
+        event.listen(Session, "after_transaction_end", _ended, insert=True)
 
 
 def _created(session: Session, transaction: SessionTransaction) -> None:
@@ -176,9 +179,11 @@ def _joined(session: Session, transaction: SessionTransaction, connection: sa.Co
     engine = connection.engine
     if ledger is None or not ledger.frames or engine in ledger.connections:
         return
-    if _WATCHED not in vars(engine):
+    if _WATCHED not in vars(engine.dialect):
         watch_engine(engine)
     ledger.connections[engine] = connection
+    if ledger.has_entries:
+        _listen_to_commit(connection)
     # Several sessions may have joined one connection, and what is written there is written for all of them.
     others = (other for other in _ledgers_on(connection) if other.frames and other is not ledger)
     connection.execution_options(**{_LEDGER: (*others, ledger)})
@@ -212,18 +217,22 @@ def _ledgers_on(connection: sa.Connection) -> tuple[Ledger, ...]:
 
 
 def _executing(
-    connection: sa.Connection,
-    cursor: object,
-    statement: str,
-    parameters: object,
-    context: ExecutionContext | None,
-    executemany: bool,
+    cursor: object, statement: str, parameters: object, context: ExecutionContext | None, *_: object
 ) -> None:
+    if context is None:
+        return
+    connection = context.root_connection
     for ledger in _ledgers_on(connection):
         if not ledger.frames or connection.engine in ledger.frames[-1].written:
             continue
         if not only_reads(statement, context):
             ledger.frames[-1].written.add(connection.engine)
+
+
+def _listen_to_commit(connection: sa.Connection) -> None:
+    if not event.contains(connection, "commit", _committing):
+        event.listen(connection, "commit", _committing)
+        event.listen(connection, "prepare_twophase", _preparing)
 
 
 def _committing(connection: sa.Connection) -> None:
@@ -249,10 +258,10 @@ def _preparing(connection: sa.Connection, xid: object) -> None:
         ledger.place(connection)
 
 
-def _begin_first(connection: sa.Connection, name: str) -> None:
-    dbapi = connection.connection.dbapi_connection
-    if not isinstance(dbapi, sqlite3.Connection) or dbapi.in_transaction:
+def _begin_first(cursor: object, statement: str, *_: object) -> None:
+    if not statement.startswith("SAVEPOINT") or not isinstance(cursor, sqlite3.Cursor):
         return
-    legacy = getattr(dbapi, "autocommit", -1) == -1  # sqlite3.LEGACY_TRANSACTION_CONTROL, from Python 3.12 on
-    if legacy and dbapi.isolation_level is not None:
-        dbapi.execute(f"BEGIN {dbapi.isolation_level}")
+    connection = cursor.connection
+    legacy = getattr(connection, "autocommit", -1) == -1  # sqlite3.LEGACY_TRANSACTION_CONTROL, from Python 3.12 on
+    if legacy and connection.isolation_level is not None and not connection.in_transaction:
+        connection.execute(f"BEGIN {connection.isolation_level}")

@@ -153,6 +153,8 @@ VALUES: list[tuple[str, Callable[[], object]]] = [
     ("datetime in UTC", lambda: dt.datetime(2024, 1, 31, tzinfo=dt.UTC)),
     ("datetime in the zone UTC", lambda: dt.datetime(2024, 1, 31, tzinfo=ZoneInfo("UTC"))),
     ("datetime with odd offset", lambda: dt.datetime(2024, 1, 1, tzinfo=dt.timezone(-dt.timedelta(0, 1234, 567)))),
+    ("datetime with tiny offset", lambda: dt.datetime(2024, 1, 1, tzinfo=dt.timezone(dt.timedelta(microseconds=-7)))),
+    ("time with tiny offset", lambda: dt.time(1, tzinfo=dt.timezone(dt.timedelta(microseconds=7)))),
     ("datetime with named offset", lambda: dt.datetime(2024, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1), "CET"))),
     ("repeated hour, first", lambda: REPEATED_HOUR.replace(tzinfo=BERLIN)),
     ("repeated hour, second", lambda: REPEATED_HOUR.replace(tzinfo=BERLIN, fold=1)),

@@ -7,7 +7,7 @@ from functools import partial
 
 import click
 
-from ..dispatcher import Options
+from ..dispatched import Options
 from ..state import current_state
 from . import parameters
 from .arguments import job_class, load_model, make_job, read_fields

@@ -38,21 +38,22 @@ def show_json(document: Row) -> None:
     click.echo(json.dumps(document, indent=2))
 
 
-def show_json_with(document: Row, key: str, items: Iterable[Row], closing: Iterable[tuple[str, Any]] = ()) -> int:
-    """Print the document with a list under `key`, each item as soon as it is there; returns how many there were.
+def show_json_with(document: Row, key: str, items: Iterable[Row], closing: Iterable[tuple[str, Any]] = ()) -> None:
+    """Print the document with a list under `key`, each item as soon as it is there.
 
-    `closing` is asked for further keys when the list has ended.
+    `closing` is asked for further keys when the list has ended. The document is whole even if an error ends it.
     """
-    head = json.dumps(document, indent=2)[:-2]
-    click.echo(f"{head},\n  {json.dumps(key)}: [", nl=False)
-    count = 0
-    for count, item in enumerate(items, start=1):
-        click.echo(f"{',' if count > 1 else ''}\n    {json.dumps(item)}", nl=False)
-    click.echo("\n  ]" if count else "]", nl=False)
-    for name, value in closing:
-        click.echo(f",\n  {json.dumps(name)}: {json.dumps(value)}", nl=False)
-    click.echo("\n}")
-    return count
+    click.echo(f"{json.dumps(document, indent=2)[:-2]},\n  {json.dumps(key)}: [", nl=False)
+    separator = ""
+    try:
+        for item in items:
+            click.echo(f"{separator}\n    {json.dumps(item)}", nl=False)
+            separator = ","
+    finally:
+        click.echo("\n  ]" if separator else "]", nl=False)
+        for name, value in closing:
+            click.echo(f",\n  {json.dumps(name)}: {json.dumps(value)}", nl=False)
+        click.echo("\n}")
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -32,7 +32,7 @@ from .target import Target, connection_option
     "--timeout", type=parameters.seconds, default=60, show_default=True, help="Seconds per attempt; 0: no limit."
 )
 @click.option("--backoff", type=parameters.seconds_list, metavar="SECONDS,...", help="Pauses between attempts.")
-@click.option("--name", metavar="NAME", help="A name for the worker, shown in its lines as the thread's.")
+@click.option("--name", metavar="NAME", help="A name for the worker, shown in its lines.")
 @click.option("--verbose", "-v", is_flag=True, help="Show more, where the app has set up no logging.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document per line and event on stdout.")
 def work(

@@ -15,7 +15,8 @@ from . import Surroundings
 class SyncDriver(Driver):
     """Nothing ever waits here: a push is an attempt, and the job's error reaches whoever pushed.
 
-    A delay is not waited for, and nothing is tried again.
+    A delay is not waited for, and nothing is tried again. Of jobs that are pushed together each one runs, whatever
+    the others do, as it would with a worker.
     """
 
     runs_inline: ClassVar[bool] = True
@@ -25,9 +26,17 @@ class SyncDriver(Driver):
         self._run = run
 
     def push(self, pushes: Sequence[Push]) -> list[Pushed]:
-        """Run the jobs in order. The first error ends it; what stands behind that job does not run."""
+        """Run all jobs in order, then raise the first error that came out of them."""
+        errors: list[Exception] = []
         for push in pushes:
-            self._run(self, _reservation(push))
+            try:
+                self._run(self, _reservation(push))
+            except Exception as error:  # a job may raise anything, and those behind it are not to blame
+                errors.append(error)
+        if len(errors) > 1:
+            errors[0].add_note(f"{len(errors) - 1} more of the jobs dispatched together failed; the log tells of each.")
+        if errors:
+            raise errors[0]
         return [Pushed(push.envelope.id) for push in pushes]
 
     def pop(self, queues: Sequence[str], token: str, room: Room) -> Popped:

@@ -159,7 +159,11 @@ def _read_datetime(raw: JSON) -> dt.datetime:
 
 def _iso_says_it(zone: dt.tzinfo | None) -> bool:
     """Whether the ISO form tells all there is to know of the zone: none, or an offset without a name."""
-    return zone is None or (type(zone) is dt.timezone and zone.tzname(None) == _nameless(zone).tzname(None))
+    if zone is None:
+        return True
+    if type(zone) is not dt.timezone or zone.tzname(None) != _nameless(zone).tzname(None):
+        return False
+    return not zone.utcoffset(None).microseconds  # Python reads an offset of less than a second as UTC
 
 
 def _write_zone(zone: dt.tzinfo | None) -> JSON:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import NoReturn, TypedDict
 
 from ..envelope import Envelope
-from ..errors import InvalidArgument, MalformedEnvelope, NewerVersion, UnknownJob, UnrebuildableJob, UnserializableJob
-from ..job import Job, Task, fields_of, rebuild
+from ..errors import MalformedEnvelope, NewerVersion, UnknownJob, UnrebuildableJob, UnserializableJob
+from ..job import Job, fields_of, rebuild, require_job
 from ..registry import Registry
 from .annotations import Annotations
 from .codec import JSON, References, Unfit
@@ -64,7 +64,7 @@ class Serializer:
 
         Raises `NotRegistered` or `UnserializableJob`, which names the place of the value, never the value.
         """
-        _check_job(job)
+        require_job(job)
         cls = type(job)
         name = self._registry.name_of(cls)
         fields = self._written(name, job)
@@ -163,15 +163,6 @@ class Serializer:
         declared = (cls.sensitive,) if isinstance(cls.sensitive, str) else tuple(cls.sensitive)
         sensitive = {*declared, *names_in(payload.fields.get("sensitive"))}
         return set(payload.fields) if sensitive and payload.version != cls.version else sensitive
-
-
-def _check_job(job: object) -> None:
-    if isinstance(job, Job):
-        return
-    if isinstance(job, Task):
-        raise InvalidArgument(f"{job.__name__} is a task: call it with its arguments to get the job to dispatch.")
-    given = f"the class {job.__qualname__}" if isinstance(job, type) else f"an object of type {type(job).__qualname__}"
-    raise InvalidArgument(f"Only a job can be dispatched, an instance of a Job class; this is {given}.")
 
 
 def _refuse(name: str, job: Job, unfit: Unfit) -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,22 +23,38 @@ def pushed_text(pushed: Sequence[PushedJob]) -> str:
     return "\n".join(lines)
 
 
-def nearest_text(pushed: Sequence[PushedJob], names: Collection[str], where: Callable[[Any], bool] | None) -> str:
-    """All that was pushed, and which of it comes nearest to a job of these names."""
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What an assertion looked for: jobs of these names for which the condition holds.
+
+    `differs` says how a push of such a job is not what was wanted, `distance` how far it is from that.
+    """
+
+    names: Collection[str]
+    where: Callable[[Any], bool] | None
+    differs: Callable[[PushedJob], str]
+    distance: Callable[[PushedJob], float]
+
+
+def nearest_text(pushed: Sequence[PushedJob], sought: Sought) -> str:
+    """All that was pushed, and how what comes nearest to the job that was looked for differs from it."""
     if not pushed:
         return "Nothing was pushed."
-    return f"{_nearest(pushed, names, where)}\nPushed were:\n{pushed_text(pushed)}"
+    return f"{_nearest(pushed, sought)}\nPushed were:\n{pushed_text(pushed)}"
 
 
-def _nearest(pushed: Sequence[PushedJob], names: Collection[str], where: Callable[[Any], bool] | None) -> str:
-    same = [push for push in pushed if push.name in names]
+def _nearest(pushed: Sequence[PushedJob], sought: Sought) -> str:
+    same = [push for push in pushed if push.name in sought.names]
     if not same:
-        wanted = next(iter(names))
+        wanted = next(iter(sought.names))
         closest = max(pushed, key=lambda push: difflib.SequenceMatcher(None, wanted, push.name).ratio())
         return f"The nearest is {_line(closest)}: its name is {closest.name!r}, not {wanted!r}."
-    if where is not None and not any(where(push.job) for push in same):
+    fitting = [push for push in same if sought.where is None or push.satisfies(sought.where)]
+    if not fitting:
         return f"The nearest is {_line(same[-1])}: the condition is false for it."
-    return f"The nearest is {_line(same[-1])}."
+    closest = min(fitting, key=sought.distance)
+    difference = sought.differs(closest)
+    return f"The nearest is {_line(closest)}: {difference}." if difference else f"The nearest is {_line(closest)}."
 
 
 def _line(push: PushedJob) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..ids import new_id
 from ..job import Job, Task
 from ..state import AppState
 from ..validation import seconds as as_seconds
-from .differences import nearest_text, pushed_text
+from .differences import Sought, nearest_text, pushed_text
 from .run import Result, attempt
 
 Wanted = type[Job] | Task[Any, Any] | str
@@ -60,8 +61,13 @@ class PushedJob:
 
     @cached_property
     def job(self) -> Job:
-        """The job as a worker would rebuild it: values as of dispatch, models loaded now."""
+        """The job, rebuilt: values as of dispatch, models loaded now into the current app context's session."""
         return self.state.serializer.decode(self.push.envelope)
+
+    def satisfies(self, where: Where) -> bool:
+        """Whether the condition holds for the job as a worker would see it, loaded in a session of its own."""
+        with self.state.fresh():
+            return bool(where(self.state.serializer.decode(self.push.envelope)))
 
 
 class FakeQueue:
@@ -86,8 +92,11 @@ class FakeQueue:
 
     def pushed(self, job: Wanted | None = None, where: Where | None = None) -> list[PushedJob]:
         """What was pushed, in order; of one kind, or all."""
-        found = self._pushed if job is None else [p for p in self._pushed if p.name in self._names(job)]
-        return [p for p in found if where is None or where(p.job)]
+        found = list(self._pushed)
+        if job is not None:
+            names = self._names(job)  # also where nothing was pushed, so that a wrong name never passes
+            found = [p for p in found if p.name in names]
+        return [p for p in found if where is None or p.satisfies(where)]
 
     def has_pushed(self, job: Wanted, where: Where | None = None) -> bool:
         """Whether such a job was pushed."""
@@ -117,18 +126,36 @@ class FakeQueue:
     def assert_pushed_on(self, queue: str, job: Wanted, where: Where | None = None) -> None:
         """At least one such job was pushed on this queue."""
         if not any(p.queue == queue for p in self.pushed(job, where)):
-            self._fail(f"{_title(job)} was not pushed on the queue {queue!r}{_such(where)}", job, where)
+            self._fail(
+                f"{_title(job)} was not pushed on the queue {queue!r}{_such(where)}",
+                job,
+                where,
+                differs=lambda push: f"it is on the queue {push.queue!r}, not {queue!r}",
+            )
 
-    def assert_pushed_in(self, job: Wanted, seconds: object, delta: float = 1.0, where: Where | None = None) -> None:
+    def assert_pushed_in(
+        self, job: Wanted, seconds: float | timedelta, delta: float = 1.0, where: Where | None = None
+    ) -> None:
         """At least one such job was pushed with this delay (seconds or timedelta), give or take `delta` seconds."""
         wanted = as_seconds(seconds, what="seconds")
         if not any(abs(p.delay - wanted) <= delta for p in self.pushed(job, where)):
-            self._fail(f"{_title(job)} was not pushed with a delay of {wanted:g} s{_such(where)}", job, where)
+            self._fail(
+                f"{_title(job)} was not pushed with a delay of {wanted:g} s{_such(where)}",
+                job,
+                where,
+                differs=lambda push: f"its delay is {push.delay:g} s, not {wanted:g} s",
+                distance=lambda push: abs(push.delay - wanted),
+            )
 
     def assert_pushed_after_commit(self, job: Wanted, where: Where | None = None) -> None:
         """At least one such job was pushed, and had waited for a commit."""
         if not any(p.after_commit for p in self.pushed(job, where)):
-            self._fail(f"{_title(job)} was not pushed after a commit{_such(where)}", job, where)
+            self._fail(
+                f"{_title(job)} was not pushed after a commit{_such(where)}",
+                job,
+                where,
+                differs=lambda push: "it was pushed at once, for no transaction that had written was open",
+            )
 
     def assert_nothing_pushed(self) -> None:
         """Nothing was pushed."""
@@ -193,8 +220,17 @@ class FakeQueue:
             return {registry.name_of(registry.job_class(job)), job}
         return {registry.name_of(job.job if isinstance(job, Task) else job)}
 
-    def _fail(self, message: str, job: Wanted, where: Where | None) -> None:
-        raise AssertionError(f"{message}.\n{nearest_text(self._pushed, self._names(job), where)}")
+    def _fail(
+        self,
+        message: str,
+        job: Wanted,
+        where: Where | None,
+        *,
+        differs: Callable[[PushedJob], str] = lambda push: "",
+        distance: Callable[[PushedJob], float] = lambda push: 0.0,
+    ) -> None:
+        sought = Sought(self._names(job), where, differs, distance)
+        raise AssertionError(f"{message}.\n{nearest_text(self._pushed, sought)}")
 
     def _waiting(self) -> str:
         ids = {job.envelope.id for driver in self._drivers.values() for q in driver.queues() for job in driver.jobs(q)}

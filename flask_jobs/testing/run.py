@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from ..driver import Driver
 from ..drivers.memory import MemoryDriver
 from ..envelope import Ack, Envelope, ErrorRecord, Fail, Push, Release, Reservation, Room, Settlement, instant
+from ..errors import InvalidArgument
 from ..ids import new_id
 from ..inline import held, processor
-from ..job import Job
-from ..options import WorkerDefaults, deadline
+from ..job import Job, require_job
+from ..options import WorkerDefaults, check, deadline
 from ..outcome import Outcome, Skipped
 from ..state import AppState
+from ..validation import count
 from ..validation import seconds as as_seconds
 from ..worker.alarm import Alarm
 
@@ -49,7 +52,7 @@ class Result:
         if not isinstance(self.outcome, Skipped):
             raise AssertionError(f"{self.name} was not skipped: {self}") from self.error
 
-    def assert_released(self, delay: object = None, *, delta: float = 0.5) -> None:
+    def assert_released(self, delay: float | timedelta | None = None, *, delta: float = 0.5) -> None:
         """The job is put back; due in `delay` (seconds or timedelta) if that is given, within `delta` seconds."""
         if self.delay is None:
             raise AssertionError(f"{self.name} was not put back: {self}") from self.error
@@ -85,7 +88,7 @@ def attempt(state: AppState, driver: Driver, reservation: Reservation, connectio
     with state.sessions.set_aside(), Alarm() as alarm:
         judge = processor(
             driver,
-            state.executor(connection),
+            state.inline_executor(connection),
             state.events(connection),
             timer=alarm,
             defaults=WorkerDefaults(),
@@ -98,6 +101,10 @@ def attempt(state: AppState, driver: Driver, reservation: Reservation, connectio
 
 def run_once(state: AppState, job: Job, *, attempt_number: int = 1) -> Result:
     """Run one job as a worker would run its attempt of this number; nothing of it stays anywhere."""
+    require_job(job)
+    check(job)
+    if count(attempt_number, what="attempt") == 0:
+        raise InvalidArgument("attempt must be 1 or more: 1 is the first time that the body starts.")
     settings = state.connections.settings(job.connection)
     name, body = state.serializer.encode(job)
     driver = MemoryDriver(retry_after=settings.retry_after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 
 from .. import clock, log
@@ -54,7 +55,7 @@ class Renewal:
         if self._driver is not None:
             self._ended.clear()
             self._thread = threading.Thread(target=self._run, args=(self._driver,), name="renewal", daemon=True)
-            self._thread.start()
+            self._start(self._thread)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -75,6 +76,19 @@ class Renewal:
         """Renew it no longer; it is being settled."""
         with self._lock:
             self._held.discard(lease)
+
+    @staticmethod
+    def _start(thread: threading.Thread) -> None:
+        """Start the thread deaf to signals.
+
+        The kernel hands the second of two signals to any thread that takes it, and what another thread takes does
+        not wake the main thread from a system call: it would only be heard when the job's own sleep is over.
+        """
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _run(self, driver: Renewable) -> None:
         pause = every = self._retry_after / _TIMES
@@ -108,14 +122,22 @@ class Renewal:
                 was_held = lease in self._held
                 self._held.discard(lease)
             if was_held:  # or it was settled meanwhile, which ends a lease as well
-                envelope = lease.reservation.envelope
-                logger.warning(
-                    "[job:%s] %s has lost its lease while it runs; its settlement will be refused.",
-                    envelope.id,
-                    envelope.name,
-                )
+                _tell_lost(lease.reservation)
 
     def _fail(self, message: str, error: Exception) -> None:
         if not self._is_failing:
             self._is_failing = True
             logger.warning(message, error)
+
+
+def _tell_lost(reservation: Reservation) -> None:
+    # The warning is that of the settlement which will be refused; one for one mishap is enough.
+    envelope, attempt = reservation.envelope, reservation.attempt
+    log.note(
+        logger,
+        logging.INFO,
+        "[job:%s] %s has lost its lease while it runs; its settlement will be refused.",
+        envelope.id,
+        envelope.name,
+        fields={"job_id": envelope.id, "job_name": envelope.name, "queue": envelope.queue, "attempt": attempt},
+    )

@@ -16,6 +16,7 @@ class OnSqlite(
     contract.RenewableContract,
     contract.TracksProgressContract,
     contract.InspectableContract,
+    contract.KeepsTablesContract,
     contract.ClearableContract,
     contract.PausableContract,
     contract.StoresFailedJobsContract,

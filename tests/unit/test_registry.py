@@ -353,3 +353,13 @@ def test_a_codec_for_what_is_stored_plainly_is_refused(registry: Registry, cls: 
 def test_a_codec_needs_two_functions(registry: Registry) -> None:
     with pytest.raises(InvalidArgument, match="needs two functions"):
         registry.codec(Money, "money", repr, None)  # type: ignore[arg-type]
+
+
+def test_an_option_set_on_the_job_of_a_task_is_refused_at_once(registry: Registry) -> None:
+    @registry.task("reports.daily")
+    def daily(day: int) -> None: ...
+
+    job = daily(1)
+
+    with pytest.raises(AttributeError):
+        job.timeout = 5

@@ -46,9 +46,11 @@ class Access(Driver):
 
     def prepare(self) -> None:
         """Make the tables and check their version, and set SQLite's write-ahead log."""
-        with self._translating(), self._connecting() as connection:
-            self.dialect.make_ready(connection, wal=self._wal)
-            self._make_tables(connection)
+        with self.translating():
+            self.dialect.refuse_unusable(self.engine)
+            with self.engine.connect() as connection:
+                self.dialect.make_ready(connection, wal=self._wal)
+                self._make_tables(connection)
         self._ready = True
 
     def close(self) -> None:
@@ -59,7 +61,7 @@ class Access(Driver):
     @contextmanager
     def writing(self) -> Iterator[OwnTransaction]:
         """A transaction that may read before it writes; it is committed at the end, or leaves nothing behind."""
-        with self._translating():
+        with self.translating():
             self._be_ready()
             connection = self.engine.raw_connection()
             try:
@@ -79,7 +81,7 @@ class Access(Driver):
     @contextmanager
     def reading(self) -> Iterator[OwnTransaction]:
         """A connection to read with, which takes no write lock."""
-        with self._translating():
+        with self.translating():
             self._be_ready()
             connection = self.engine.raw_connection()
             try:
@@ -90,7 +92,7 @@ class Access(Driver):
     @contextmanager
     def within(self, connection: sa.Connection) -> Iterator[AppTransaction]:
         """The app's own transaction, with the tables in place as far as it can see."""
-        with self._translating():
+        with self.translating():
             self.dialect.refuse_unusable(self.engine)
             # Tables made here are gone if the app rolls back, so nothing is concluded from finding them.
             if not self._ready:
@@ -105,7 +107,7 @@ class Access(Driver):
         if self._ready:
             return
         self.dialect.refuse_unusable(self.engine)
-        with self._connecting() as connection:
+        with self.engine.connect() as connection:
             if not self._tables_are_there(connection):
                 self._require_right_to_make_tables()
                 self._make_tables(connection)
@@ -141,12 +143,7 @@ class Access(Driver):
         return version is not None
 
     @contextmanager
-    def _connecting(self) -> Iterator[sa.Connection]:
-        with self.engine.connect() as connection:
-            yield connection
-
-    @contextmanager
-    def _translating(self) -> Iterator[None]:
+    def translating(self) -> Iterator[None]:
         """Turn the server's errors into the library's own: the one place where that is done."""
         try:
             yield

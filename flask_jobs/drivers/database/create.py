@@ -27,7 +27,7 @@ def create(settings: ConnectionSettings, surroundings: Surroundings) -> Database
         raise ConfigurationError(f"{where}['engine'] must be a SQLAlchemy Engine, not {type(given).__name__}.")
     app_engine = surroundings.app_engine() if url is None and given is None else given
     engine = given or _own_engine(url, app_engine, surroundings.instance_path, where, durable=durable)
-    return DatabaseDriver(
+    driver = DatabaseDriver(
         engine,
         retry_after=settings.retry_after,
         remember_ids=settings.remember_ids,
@@ -36,13 +36,16 @@ def create(settings: ConnectionSettings, surroundings: Surroundings) -> Database
         app_engine=app_engine,
         owns_engine=engine is not app_engine,
     )
+    # Here, so that a dispatch says it at once, and not the commit of a transaction that the job has waited for.
+    driver.dialect.refuse_unusable(engine)
+    return driver
 
 
 def _own_engine(url: object, app_engine: sa.Engine | None, folder: Path, where: str, *, durable: bool) -> sa.Engine:
     if app_engine is not None:
         return engine_beside(app_engine, durable=durable)
     if url is None:
-        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder)
         return open_engine(sa.URL.create("sqlite", database=str(folder / FILE)), durable=durable)
     if not isinstance(url, str | sa.URL):
         raise ConfigurationError(f"{where}['url'] must be a database URL, not {type(url).__name__}.")
@@ -52,6 +55,16 @@ def _own_engine(url: object, app_engine: sa.Engine | None, folder: Path, where: 
         raise ConfigurationError(
             f"{where}['url'] is no database URL that SQLAlchemy knows, such as 'sqlite:////var/lib/shop/jobs.sqlite'."
         ) from None
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"The instance folder {folder}, where jobs are kept when no database is given, cannot be made "
+            f"({error.strerror}). Make it and let the process write to it, or give the connection a url."
+        ) from error
 
 
 def _flag(settings: ConnectionSettings, where: str, key: str, default: bool) -> bool:

@@ -5,6 +5,7 @@ A new server is one more `Dialect` here and a line in `dialect_of`.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,8 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from ...errors import ConfigurationError, JobsError
 from . import sqlite_errors
 from .sqlite_watch import FileWatch
+
+logger = logging.getLogger(__name__)
 
 Select = sa.Select[Any]
 
@@ -137,8 +140,15 @@ class Sqlite(Dialect):
         return insert.on_conflict_do_nothing(index_elements=[unique])
 
     def make_ready(self, connection: sa.Connection, *, wal: bool) -> None:
-        if wal:
+        if not wal:
+            return
+        try:
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+        except sa.exc.OperationalError as error:
+            if not sqlite_errors.is_locked(error.orig):
+                raise
+            # Changing the mode needs the file for itself. The queue works in every mode, if not as fast.
+            logger.warning("%s is in use and keeps its journal mode for now", connection.engine.url.database)
 
     def watch(self, engine: sa.Engine) -> Watch:
         return FileWatch(engine)

@@ -119,17 +119,8 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
         """Return when there is work in these queues, after `timeout` seconds, or soon after `stopping()`."""
         names = [queue_name(queue) for queue in queues]
         deadline = clocks.monotonic() + timeout
-        watch, seen = self._watched(), None
-        while not stopping() and (left := deadline - clocks.monotonic()) > 0:
-            # Asked before the look, so that what is committed after the look changes the next count.
-            count = watch.count()
-            if count is not None and count != seen:
-                seen = count
-                look = self._look(names)
-                if look.has_work:
-                    return
-                deadline = min(deadline, _due(look))
-            watch.pause(left)
+        with self.translating():
+            self._wait(names, deadline, stopping)
 
     def create_sql(self) -> str:
         """The statements that make the tables on this database."""
@@ -146,6 +137,19 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
     def _look(self, queues: Sequence[str]) -> Look:
         with self.reading() as transaction:
             return self._popping.look(transaction, queues)
+
+    def _wait(self, queues: Sequence[str], deadline: float, stopping: Callable[[], bool]) -> None:
+        watch, seen = self._watched(), None
+        while not stopping() and (left := deadline - clocks.monotonic()) > 0:
+            # Asked before the look, so that what is committed after the look changes the next count.
+            count = watch.count()
+            if count is not None and count != seen:
+                seen = count
+                look = self._look(queues)
+                if look.has_work:
+                    return
+                deadline = min(deadline, _due(look))
+            watch.pause(left)
 
     def _watched(self) -> Watch:
         with self._watching:

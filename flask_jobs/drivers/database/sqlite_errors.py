@@ -10,10 +10,15 @@ from ...errors import ConfigurationError, ConnectionLost, JobsError, SchemaMissi
 NO_TABLES = "The tables of flask_jobs are missing in {file}. Make them with `flask jobs init-db`."
 
 
+def is_locked(error: BaseException | None) -> bool:
+    """Whether the file is in use by others just now."""
+    return isinstance(error, sqlite3.OperationalError) and _code(error) == sqlite3.SQLITE_BUSY
+
+
 def translate(error: sqlite3.Error, file: str) -> JobsError | None:
     """The library's own error, or None where the statement itself is at fault."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    match code:
+    file = file.removeprefix("file:").partition("?")[0]
+    match _code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreRefused(
                 f"{file} stayed locked by another process for longer than the busy timeout; nothing was written. "
@@ -34,6 +39,11 @@ def translate(error: sqlite3.Error, file: str) -> JobsError | None:
             return ConnectionLost(f"Reading or writing {file} failed ({error}).", stored=Stored.UNKNOWN)
         case _:
             return _other(error, file)
+
+
+def _code(error: sqlite3.Error) -> int:
+    """The primary result code; errors of Python's own module have none."""
+    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)) & 0xFF
 
 
 def _cannot_open(file: str) -> JobsError:

@@ -9,6 +9,7 @@ import time
 import sqlalchemy as sa
 
 from .file_events import FileEvents
+from .sqlite_errors import is_locked
 
 # Without word from the kernel, the counter itself is polled. A short sleep is prompt, a long one idle.
 _POLLING = 0.012
@@ -47,7 +48,7 @@ class FileWatch:
             try:
                 row = self._raw.execute("PRAGMA data_version").fetchone()
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+                if is_locked(error):
                     self._unsettled = _SETTLING_TURNS
                     return None
                 raise

@@ -8,7 +8,8 @@ from itertools import islice
 
 from ... import history, validation
 from ...driver import PORTION, StoresFailedJobs
-from ...envelope import FailedJob, Hook, State
+from ...envelope import Envelope, FailedJob, Hook, State
+from ...validation import queue_name
 from ..transitions import moved_deadline, retried
 from .shelves import Failure, Job
 from .stock import Stock
@@ -87,10 +88,9 @@ class FailedJobs(Stock, StoresFailedJobs):
                 self.failures[job_id].hook = hook
 
     def _wanted(self, queue: str | None, name: str | None) -> Iterator[Failure]:
-        for failure in self.failures.values():
-            envelope = failure.job.envelope
-            if queue in (None, envelope.queue) and name in (None, envelope.name):
-                yield failure
+        if queue is not None:
+            queue_name(queue)
+        return (failure for failure in self.failures.values() if _matches(failure.job.envelope, queue, name))
 
     def _retry(self, failure: Failure, new_id: str) -> tuple[str, str]:
         old, now = failure.job, self.now()
@@ -101,3 +101,7 @@ class FailedJobs(Stock, StoresFailedJobs):
         del self.failures[old.envelope.id]
         self.put_back(job, State.READY, 0.0)
         return old.envelope.id, new_id
+
+
+def _matches(envelope: Envelope, queue: str | None, name: str | None) -> bool:
+    return queue in (None, envelope.queue) and name in (None, envelope.name)

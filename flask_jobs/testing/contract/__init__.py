@@ -32,6 +32,7 @@ _PARTS = (
     "waiting",
     "operating",
     "failing",
+    "tables",
     "transactions",
     "claims",
 )
@@ -51,6 +52,7 @@ from .pushing import PushContract  # noqa: E402
 from .room import RoomContract  # noqa: E402
 from .settling import SettleContract  # noqa: E402
 from .support import Contract  # noqa: E402
+from .tables import KeepsTablesContract  # noqa: E402
 from .transactions import TransactionalContract  # noqa: E402
 from .waiting import WaitContract  # noqa: E402
 
@@ -64,6 +66,7 @@ __all__ = [
     "Contract",
     "Core",
     "InspectableContract",
+    "KeepsTablesContract",
     "PausableContract",
     "RenewableContract",
     "StoresFailedJobsContract",

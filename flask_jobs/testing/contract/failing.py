@@ -6,8 +6,9 @@ import pytest
 
 from ...driver import StoresFailedJobs
 from ...envelope import Ack, After, Counters, ErrorRecord, Event, FailedJob, Hook, Push, Sizes
+from ...errors import InvalidArgument
 from ...ids import new_id
-from .support import ERROR, Advance, Contract, envelope, fail, pop, pop_one, push, roomy
+from .support import BAD_NAMES, ERROR, Advance, Contract, envelope, fail, pop, pop_one, push, roomy
 
 
 class StoresFailedJobsContract(Contract):
@@ -157,6 +158,17 @@ class StoresFailedJobsContract(Contract):
 
         assert [driver.forget(first), driver.forget(first), driver.forget(new_id())] == [True, False, False]
         assert [job.envelope.id for job in driver.failed()] == [second_]
+
+    @pytest.mark.parametrize("name", BAD_NAMES)
+    def test_a_queue_that_cannot_be_is_refused(self, driver: StoresFailedJobs, name: str) -> None:
+        failed_jobs(driver, 1)
+
+        for ask in (driver.failed, driver.count_failed, driver.flush):
+            with pytest.raises(InvalidArgument):
+                ask(queue=name)
+        with pytest.raises(InvalidArgument):
+            driver.retry_many(new_id, upto=driver.newest_failed(), queue=name)
+        assert driver.count_failed() == 1
 
     def test_flushing_is_bounded_and_may_be_kept_to_a_queue(self, driver: StoresFailedJobs) -> None:
         failed_jobs(driver, 3, queue="a")

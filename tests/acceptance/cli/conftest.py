@@ -39,7 +39,7 @@ class Shop:
         self.module = module
         self.folder = folder
         self.config: dict[str, Any] = {}
-        self.environment: dict[str, str] = {}
+        self.environment = {"COLUMNS": "80"}
         self._app: Any = None
 
     @property
@@ -61,9 +61,9 @@ class Shop:
 
     @property
     def surroundings(self) -> dict[str, str]:
-        """The environment of a command in another process: 80 columns, no colours asked for."""
+        """The environment of a command in another process: nothing of this one's but what is needed to start."""
         kept = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
-        ours = {"SHOP_INSTANCE": str(self.folder), "SHOP_CONFIG": json.dumps(self.config), "COLUMNS": "80"}
+        ours = {"SHOP_INSTANCE": str(self.folder), "SHOP_CONFIG": json.dumps(self.config)}
         return {**kept, **ours, **self.environment}
 
     def flask(self, *arguments: str, stdin: Any = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:

@@ -94,7 +94,7 @@ class Slow(Job):
 
 
 @jobs.register("shop.commit")
-class Patient(Note):
+class Patient(Invoice):
     after_commit = True
 
 

@@ -88,7 +88,9 @@ def test_a_model_that_is_not_there_is_said(shop: Any, value: str, message: str) 
 
 
 def test_a_job_that_waits_for_commits_is_sent_all_the_same(shop: Any) -> None:
-    assert shop.json("dispatch", "shop.commit", "--field", "text=x")["status"] == "pushed"
+    store(shop, shop.module.Order(id=7, customer="Ada"))
+
+    assert shop.json("dispatch", "shop.commit", "--field", "order=@order:7")["status"] == "pushed"
 
 
 @pytest.mark.parametrize(

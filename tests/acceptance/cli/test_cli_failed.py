@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Sequence
 from typing import Any
@@ -189,6 +190,23 @@ def test_an_interrupted_retry_still_prints_a_whole_document(shop: Any) -> None:
     assert document["interrupted"] is True
 
 
+def test_a_document_is_whole_even_if_the_store_fails_half_way(shop: Any) -> None:
+    (first,) = shop.fail(1)
+    (other,) = shop.fail(1)
+    with sqlite3.connect(shop.folder / "shop.sqlite") as connection:
+        connection.execute(
+            f"CREATE TRIGGER full BEFORE DELETE ON flask_jobs_failed WHEN old.id = '{other}' "
+            "BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+        )
+    connection.close()
+
+    result = shop.invoke("retry", first, other, "--json")
+
+    assert result.exit_code == 1
+    assert [pair["id"] for pair in json.loads(result.stdout)["retried"]] == [first]
+    assert failed_ids(shop) == [other]
+
+
 def test_forget_deletes_and_does_the_rest_beside_an_unknown_id(shop: Any) -> None:
     first, second, third = shop.fail(3)
 
@@ -240,9 +258,9 @@ def prepared(shop: Any, command: Sequence[str]) -> list[str]:
 
 @pytest.mark.parametrize("command", DESTROYING)
 def test_what_destroys_refuses_where_there_is_no_terminal(shop: Any, command: Sequence[str]) -> None:
-    result = shop.flask(*prepared(shop, command))
+    result = shop.invoke(*prepared(shop, command))
 
-    assert (result.returncode, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (1, "")
     assert "There is no terminal to ask on: say --force if that is meant." in result.stderr
     assert (len(failed_ids(shop)), len(waiting(shop))) == (1, 1)
 
@@ -256,10 +274,9 @@ def test_what_destroys_asks_on_a_terminal_and_takes_no_for_an_answer(shop: Any, 
     assert (len(failed_ids(shop)), len(waiting(shop))) == (1, 1)
 
 
-@pytest.mark.parametrize("command", DESTROYING)
-def test_what_destroys_goes_on_after_yes(shop: Any, command: Sequence[str]) -> None:
-    result = on_terminal(shop, "y", *prepared(shop, command), "--json")
+def test_what_destroys_goes_on_after_yes_and_keeps_stdout_for_its_answer(shop: Any) -> None:
+    result = on_terminal(shop, "y", *prepared(shop, ["clear"]), "--json")
 
     assert result.returncode == 0
-    assert json.loads(result.stdout)["connection"] == "database"
-    assert len(failed_ids(shop)) + len(waiting(shop)) == 1
+    assert json.loads(result.stdout)["cleared"] == 1
+    assert (len(failed_ids(shop)), waiting(shop)) == (1, [])

@@ -391,6 +391,8 @@ def test_a_dispatch_beside_a_failed_flush_does_not_wait_for_its_rollback(shop):
 
     assert not shop.dispatch("tell the operator")
     assert not shop.dispatch("tell the operator", after_commit=True)
+    shop.add("too late")
+    assert not shop.dispatch("tell the operator")
 
 
 def test_a_block_defers_before_any_transaction_has_begun(shop):

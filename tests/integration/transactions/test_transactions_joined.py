@@ -145,10 +145,46 @@ def test_an_error_in_the_outer_transaction_reaches_the_caller_and_names_the_jobs
     with pytest.raises(ZeroDivisionError):
         session.commit()
 
-    assert outbox.told("discarded") == [["A"]]
-    assert outbox.reasons == [Reason.REFUSED]
     session.add(model(state="next"))
     session.commit()
+
+    assert outbox.told("discarded") == [["A"]]
+    assert outbox.reasons == [Reason.REFUSED]
+
+
+def test_with_another_engine_written_to_the_jobs_do_not_join_the_outer_transaction(
+    shop, connection, make_outbox, model, old_model
+):
+    outbox = make_outbox(shop.engine)
+    factory = sessionmaker(connection, binds={old_model: shop.archive}, join_transaction_mode="rollback_only")
+    transactions.watch(factory)
+    with factory() as session:
+        session.add_all([model(state="paid"), old_model()])
+        transactions.defer(session, outbox, ["A"])
+        session.commit()
+
+    assert outbox.log == [("after", ["A"])]
+
+
+def test_a_transaction_that_only_read_joins_the_outer_one_all_the_same(shop, make_session, make_outbox, model):
+    session, outbox = make_session("rollback_only"), make_outbox(shop.engine)
+    session.scalars(sa.select(model)).all()
+    transactions.defer(session, outbox, ["A"])
+
+    session.commit()
+
+    assert outbox.log == [("within", ["A"]), ("committed", ["A"])]
+
+
+def test_on_a_connection_without_a_transaction_jobs_of_a_read_follow_the_commit(shop, make_outbox, model):
+    outbox = make_outbox(shop.engine)
+    with shop.engine.connect() as connection, Session(connection) as session:
+        transactions.watch(session)
+        session.scalars(sa.select(model)).all()
+        transactions.defer(session, outbox, ["A"])
+        session.commit()
+
+    assert outbox.log == [("after", ["A"])]
 
 
 def test_what_one_session_writes_on_a_connection_counts_for_all_that_joined_it(make_session, make_outbox, model):

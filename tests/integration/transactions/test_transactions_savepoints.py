@@ -3,6 +3,8 @@
 import threading
 
 import pytest
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
 
 from flask_jobs.ledger import Reason
 
@@ -217,7 +219,7 @@ def test_a_failed_savepoint_lets_a_job_of_its_handler_wait_for_the_outer_commit(
     savepoint = shop.session.begin_nested()
     shop.dispatch("lost")
     shop.add("paid")
-    with pytest.raises(Exception, match="UNIQUE"):
+    with pytest.raises(IntegrityError):
         shop.session.flush()
     assert shop.dispatch("kept")
     savepoint.rollback()
@@ -226,3 +228,15 @@ def test_a_failed_savepoint_lets_a_job_of_its_handler_wait_for_the_outer_commit(
 
     assert shop.outbox.told("after") == [["kept"]]
     assert shop.outbox.told("discarded") == [["lost"]]
+
+
+def test_a_failed_savepoint_in_a_transaction_that_only_read_is_not_waited_for(shop, model):
+    shop.add("paid")
+    shop.session.commit()
+    shop.session.scalars(sa.select(model)).all()
+    shop.session.begin_nested()
+    shop.add("paid")
+    with pytest.raises(IntegrityError):
+        shop.session.flush()
+
+    assert not shop.dispatch("tell the operator")

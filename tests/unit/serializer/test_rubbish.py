@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import orm
 from sqlalchemy.orm import Mapped, Session, mapped_column
@@ -22,6 +22,7 @@ from tests.values import VALUES, Bill, Echo, Level, Line, Permission, Status
 
 EXPECTED = (MalformedEnvelope, UnknownJob, UnrebuildableJob, ModelNotFound)
 SIGNER = Signer("key")
+PATIENT = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Model(orm.DeclarativeBase):
@@ -103,6 +104,7 @@ def survives(body: str, name: str = "echo") -> None:
 
 
 @given(st.text(st.characters(exclude_categories=())))
+@PATIENT
 @example("")
 @example(".")
 @example("a.b")
@@ -113,18 +115,19 @@ def test_f07_any_text_is_malformed(body: str) -> None:
 
 
 @given(rubbish)
+@PATIENT
 def test_f07_any_signed_json_is_taken_or_refused(raw: object) -> None:
     survives(SIGNER.sign(json.dumps(raw)))
 
 
 @given(rubbish, rubbish, rubbish, st.sampled_from([1, 1, 1, 2, 0, True, "1", None]))
-@settings(max_examples=50)
+@PATIENT
 def test_f07_any_head_is_taken_or_refused(name: object, version: object, fields: object, layout: object) -> None:
     survives(SIGNER.sign(json.dumps({"v": layout, "job": name, "jv": version, "fields": fields})))
 
 
 @given(rubbish)
-@settings(max_examples=400, deadline=None)
+@PATIENT
 @example({"$set": [{"$codec": ["touchy", 1]}, {"$codec": ["touchy", 1]}]})
 @example({"$dict": [[{"$codec": ["touchy", 1]}, 1]]})
 @example({"$model": ["order", [float("nan")]]})
@@ -144,6 +147,7 @@ def test_f07_any_field_is_taken_or_refused(raw: object) -> None:
 
 
 @given(st.dictionaries(text | st.sampled_from(["one", "two", "__class__", "__dict__"]), rubbish, max_size=3))
+@PATIENT
 def test_f07_any_arguments_are_taken_or_refused(fields: dict[str, object]) -> None:
     survives(SIGNER.sign(json.dumps({"v": 1, "job": "add", "jv": 1, "fields": fields})), name="add")
     survives(SIGNER.sign(json.dumps({"v": 1, "job": "echo", "jv": 1, "fields": fields})))
@@ -153,7 +157,7 @@ REAL = [SERIALIZER.encode(Echo(make()))[1].rpartition(".")[0] for label, make in
 
 
 @given(st.sampled_from(REAL), st.data())
-@settings(max_examples=300, deadline=None)
+@PATIENT
 def test_f07_a_real_payload_that_was_changed_and_signed_is_taken_or_refused(payload: str, data: Any) -> None:
     start = data.draw(st.integers(0, len(payload)))
     end = data.draw(st.integers(start, min(len(payload), start + 10)))

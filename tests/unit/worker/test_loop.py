@@ -733,6 +733,7 @@ def test_a_renewal_that_fails_is_tried_again_in_time(live: Bench, caplog: pytest
 
 
 def test_a_lost_lease_is_logged_once(bench: Bench, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO, "flask_jobs")
     bench.store.retry_after = 0.09
 
     def handle(self: Job) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ class Losing(MemoryDriver):
 
 
 def test_a_lease_that_ended_by_being_settled_is_not_called_lost(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO, "flask_jobs")
     driver = Losing()
     with Renewal(driver, is_wanted=True, retry_after=90) as renewal:
         lease = renewal.hold(reservation(), asked=clock.monotonic())
@@ -39,14 +41,18 @@ def test_a_lease_that_ended_by_being_settled_is_not_called_lost(caplog: pytest.L
     assert caplog.records == []
 
 
-def test_a_lease_that_is_lost_is_called_so(caplog: pytest.LogCaptureFixture):
+def test_a_lease_that_is_lost_is_called_so_with_its_job_and_without_a_warning(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO, "flask_jobs")
     driver = Losing()
     driver.may_answer.set()
     with Renewal(driver, is_wanted=True, retry_after=90) as renewal:
         renewal.hold(reservation(), asked=clock.monotonic())
         assert driver.asked.wait(5)
 
-    assert caplog.text.count("has lost its lease") == 1
+    (record,) = [record for record in caplog.records if "has lost its lease" in record.getMessage()]
+    assert record.levelno == logging.INFO
+    assert record.__dict__.items() >= {"job_name": "demo", "queue": "default", "attempt": 1}.items()
+    assert record.__dict__["job_id"] in record.getMessage()
 
 
 def test_a_lease_is_counted_from_before_the_store_was_asked():

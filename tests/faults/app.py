@@ -1,0 +1,292 @@
+"""The app whose workers are killed, frozen and stopped. Its jobs write a line into a ledger when they begin and end."""
+
+from __future__ import annotations
+
+import contextvars
+import decimal
+import hashlib
+import json
+import logging.config
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+import sqlalchemy as sa
+from flask import Flask, current_app, g
+from flask_sqlalchemy import SQLAlchemy
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from flask_jobs import Job, Jobs, current_job
+
+
+class Base(DeclarativeBase):
+    """All models."""
+
+
+db = SQLAlchemy(model_class=Base)
+jobs = Jobs()
+tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant")
+
+
+class Row(db.Model):  # type: ignore[name-defined,misc]
+    id: Mapped[int] = mapped_column(primary_key=True)
+    text: Mapped[str] = mapped_column(unique=True)
+    number: Mapped[int] = mapped_column(default=0)
+
+
+def note(event: str, **facts: Any) -> None:
+    """Append one line to the ledger, whole or not at all."""
+    line = json.dumps({"event": event, "at": time.time(), "pid": os.getpid(), **facts}) + "\n"
+    ledger = os.open(Path(current_app.instance_path) / "ledger", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(ledger, line.encode())
+    finally:
+        os.close(ledger)
+
+
+@contextmanager
+def noted(**facts: Any) -> Iterator[None]:
+    """Begin and end of the current attempt in the ledger; an attempt that raises has no end."""
+    about = {"job": current_job.id, "attempt": current_job.attempt, **facts}
+    note("begin", **about)
+    yield
+    note("end", **about)
+
+
+@jobs.register("faults.brief")
+class Brief(Job):
+    def __init__(self, label: str = "", seconds: float = 0) -> None:
+        self.label = label
+        self.seconds = seconds
+
+    def handle(self) -> None:
+        with noted(label=self.label):
+            time.sleep(self.seconds)
+
+
+@jobs.register("faults.gated")
+class Gated(Job):
+    """Ends when the gate of its attempt is open."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def handle(self) -> None:
+        gate = Path(current_app.instance_path) / f"{self.label}-{current_job.attempt}"
+        with noted(label=self.label):
+            while not gate.exists():
+                time.sleep(0.01)
+
+
+@jobs.register("faults.nap")
+class Nap(Job):
+    def __init__(self, seconds: float, *, tries: int = 3, limit: float = 60) -> None:
+        self.seconds = seconds
+        self.max_attempts = tries
+        self.timeout = limit
+        self.backoff = 0
+
+    def handle(self) -> None:
+        ends = time.monotonic() + self.seconds
+        with noted():
+            while time.monotonic() < ends:
+                time.sleep(0.01)
+
+    def failed(self, error: BaseException) -> None:
+        note("hook", error=type(error).__name__)
+
+
+@jobs.register("faults.blocking")
+class Blocking(Job):
+    """Spends about so long within one call, which never comes back to the interpreter in between."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def handle(self) -> None:
+        began = time.perf_counter()
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 50_000)
+        rounds = int(50_000 * self.seconds / (time.perf_counter() - began))
+        with noted():
+            hashlib.pbkdf2_hmac("sha256", b"", b"", rounds)
+
+
+@jobs.register("faults.shelling")
+class Shelling(Job):
+    """Runs another program, which a signal to the whole process group ends, and goes on."""
+
+    def handle(self) -> None:
+        with noted():
+            subprocess.run(["sleep", "3"], check=False)
+            time.sleep(0.2)
+
+
+@jobs.register("faults.broken")
+class Broken(Job):
+    max_attempts = 1
+
+    def __init__(self, label: str = "", *, size: int = 0) -> None:
+        self.label = label
+        self.size = size
+
+    def handle(self) -> None:
+        note("begin", job=current_job.id, attempt=current_job.attempt, label="broken")
+        raise ValueError(f"no{'!' * self.size}")
+
+
+@jobs.register("faults.weigh")
+class Weigh(Job):
+    """Tells the length and the hash of the text that it was given."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def handle(self) -> None:
+        with noted(length=len(self.text), hash=hashlib.sha256(self.text.encode()).hexdigest()):
+            pass
+
+
+@jobs.register("faults.count")
+class Count(Job):
+    """Counts a row of the app up, and may keep the transaction open for a while."""
+
+    def __init__(self, row: int, *, hold: float = 0) -> None:
+        self.row = row
+        self.hold = hold
+
+    def handle(self) -> None:
+        with noted():
+            db.session.execute(sa.update(Row).where(Row.id == self.row).values(number=Row.number + 1))
+            time.sleep(self.hold)
+            db.session.commit()
+
+
+@jobs.register("faults.violate")
+class Violate(Job):
+    """Leaves the session as it is after an error, which it lets out or swallows."""
+
+    max_attempts = 1
+
+    def __init__(self, *, swallow: bool) -> None:
+        self.swallow = swallow
+
+    def handle(self) -> None:
+        db.session.add(Row(text="first"))
+        try:
+            db.session.flush()
+        except sa.exc.IntegrityError:
+            note("violated")
+            if not self.swallow:
+                raise
+
+
+@jobs.task("faults.forget")
+def forget_to_commit(text: str) -> None:
+    db.session.add(Row(text=text))
+    db.session.flush()
+
+
+@jobs.task("faults.leave-open")
+def leave_open() -> None:
+    connection = db.session.connection(execution_options={"isolation_level": "READ UNCOMMITTED"})
+    connection.execute(sa.update(Row).values(number=-1))
+    note("isolation", level=connection.get_isolation_level())
+
+
+@jobs.task("faults.read-and-write")
+def read_and_write(text: str) -> None:
+    """Tells what a job finds, and writes a row of its own."""
+    known = len(db.session.identity_map)
+    is_in_transaction = db.session().in_transaction()
+    first = db.session.get(Row, 1)
+    with noted(
+        known=known,
+        in_transaction=is_in_transaction,
+        level=db.session.connection().get_isolation_level(),
+        number=first.number,
+        texts=sorted(db.session.scalars(sa.select(Row.text))),
+    ):
+        db.session.add(Row(text=text))
+        db.session.commit()
+
+
+@jobs.register("faults.soil")
+class Soil(Job):
+    """Sets all that a context can hold, and ends as it is told."""
+
+    timeout = 0.15
+
+    def __init__(self, ending: str, seconds: float = 60) -> None:
+        self.ending = ending
+        self.seconds = seconds
+
+    def handle(self) -> None:
+        g.user = g.locale = "somebody"
+        tenant.set("acme")
+        decimal.getcontext().prec = 3
+        match self.ending:
+            case "fails":
+                raise ValueError
+            case "times out":
+                time.sleep(self.seconds)
+            case "is released":
+                current_job.release(3600)
+
+
+def found_in_context() -> dict[str, Any]:
+    """All that `Soil` sets, as it is here."""
+    return {
+        "user": g.get("user"),
+        "locale": g.get("locale"),
+        "tenant": tenant.get(None),
+        "precision": decimal.getcontext().prec,
+    }
+
+
+@jobs.task("faults.look")
+def look() -> None:
+    note("found", **found_in_context())
+
+
+if "FAULTS_LATER" in os.environ:  # what a later release of the app knows
+
+    @jobs.task("faults.later")
+    def later() -> None:
+        with noted(label="later"):
+            pass
+
+
+def dispatch_for_later() -> None:
+    """Dispatch a job for every way to say when, and print the instants that were meant, in epoch seconds."""
+    due = datetime.now(UTC) + timedelta(seconds=3)
+    ways = {
+        "seconds": 3,
+        "duration": timedelta(seconds=3),
+        "in Berlin": due.astimezone(ZoneInfo("Europe/Berlin")),
+        "in Lord Howe": due.astimezone(ZoneInfo("Australia/Lord_Howe")),
+    }
+    meant = {}
+    for label, delay in ways.items():
+        meant[label] = time.time() + 3 if isinstance(delay, int | timedelta) else due.timestamp()
+        jobs.dispatch(Brief(label), delay=delay)
+    click.echo(json.dumps(meant))
+
+
+def create_app(folder: str | None = None, config: dict[str, Any] | None = None) -> Flask:
+    """The app in a folder of its own; other processes are told of it by their environment."""
+    app = Flask("faults", instance_path=folder or os.environ["FAULTS_FOLDER"])
+    app.config.update(SECRET_KEY="not a secret", SQLALCHEMY_DATABASE_URI="sqlite:///app.sqlite")
+    app.config.update(json.loads(os.environ["FAULTS_CONFIG"]) if config is None else config)
+    if "FAULTS_LOGGING" in os.environ:
+        logging.config.dictConfig(json.loads(os.environ["FAULTS_LOGGING"]))
+    db.init_app(app)
+    jobs.init_app(app)
+    app.cli.command("dispatch-for-later")(dispatch_for_later)
+    return app
