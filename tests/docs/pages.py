@@ -43,6 +43,7 @@ def parsed(page: Path, stage: Stage) -> Document:
     parsers = [CodeBlockParser("python", run_python), CodeBlockParser("console", run_console)]
     document = Sybil(parsers).parse(page)
     document.namespace = stage.names
+    document.namespace["pages"] = page.parent
     return document
 
 
