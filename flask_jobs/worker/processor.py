@@ -15,7 +15,7 @@ from ..events import Events
 from ..executor import Attempt, Executor
 from ..job import Job
 from ..options import WorkerDefaults
-from ..outcome import Interrupted, Skipped, TimedOut
+from ..outcome import Hopeless, Interrupted, Newer, Skipped, TimedOut, Unknown
 from ..pipeline import Timer
 from .progress import Reporter
 from .renewal import Lease
@@ -137,7 +137,7 @@ class Processor:
 
     def _call_hook(self, verdict: Verdict, error: BaseException) -> None:
         envelope, attempt = verdict.delivery.reservation.envelope, verdict.attempt
-        if attempt.job is not None and type(attempt.job).failed is Job.failed:
+        if not _may_have_hook(attempt):
             hook = Hook.NONE
         else:
             hook = self._executor.run_hook(envelope, error, timer=self._timer, limit=attempt.options.timeout)
@@ -147,6 +147,13 @@ class Processor:
             self._driver.note_hook(envelope.id, hook)
         except (ConnectionLost, StoreRefused):
             log.complain(logger, "That failed() of job %s %s is not recorded.", envelope.id, hook.value)
+
+
+def _may_have_hook(attempt: Attempt) -> bool:
+    if attempt.job is None:
+        # What failed because it cannot be rebuilt can be rebuilt no better for its hook.
+        return not isinstance(attempt.outcome, Hopeless | Newer | Unknown)
+    return type(attempt.job).failed is not Job.failed
 
 
 def _drop(progress: Progress) -> None:

@@ -49,7 +49,7 @@ def test_f05_2_000_delayed_jobs_are_held_by_nobody_and_start_once_when_they_are_
 
     held, grown = set(), [0.0]
     while time.time() < due.timestamp() - 0.1:
-        ready, delayed, reserved, failed = site.sizes()
+        ready, _, reserved, failed = site.sizes()
         held.add((ready, reserved, failed) if site.ledger("end", label="now") else (0, 0, 0))
         grown = [memory_of(worker.pid) - memory for worker, memory in zip(workers, before, strict=True)]
         time.sleep(0.1)

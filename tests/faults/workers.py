@@ -145,10 +145,15 @@ class Site:
         self.workers.append(worker)
         return worker
 
-    def drain(self, *arguments: str) -> None:
-        """Run in this process what is due, as `flask jobs work --stop-when-empty` does."""
-        result = self.app.test_cli_runner().invoke(jobs_cli, ["work", "--stop-when-empty", *arguments])
+    def command(self, *arguments: str) -> str:
+        """What `flask jobs ...` prints, run to its good end in this process."""
+        result = self.app.test_cli_runner().invoke(jobs_cli, arguments)
         assert result.exit_code == 0, result.output
+        return result.stdout
+
+    def drain(self, *arguments: str) -> None:
+        """Run in this process what is due."""
+        self.command("work", "--stop-when-empty", *arguments)
 
     def open_gate(self, label: str, attempt: int) -> None:
         """Let that attempt of a gated job end."""

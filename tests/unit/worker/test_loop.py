@@ -170,6 +170,22 @@ def test_a_job_without_a_hook_is_not_rebuilt_for_it(bench: Bench):
     assert bench.app.calls.count("decode") == 1
 
 
+def test_a_job_that_cannot_be_rebuilt_is_not_tried_again_for_its_hook(bench: Bench, caplog: pytest.LogCaptureFixture):
+    def rubbish() -> Job:
+        raise MalformedEnvelope("It is cut in half.")
+
+    bench.app.jobs["demo"] = rubbish
+    job_id = bench.store.add("demo")
+
+    bench.work()
+
+    stored = bench.store.find_failed(job_id)
+    assert stored is not None
+    assert stored.hook is Hook.NONE
+    assert bench.app.calls.count("decode") == 1
+    assert len([record for record in caplog.records if record.levelno >= logging.ERROR]) == 1
+
+
 def test_a_job_that_was_skipped_is_processed_and_says_why(bench: Bench):
     bench.knows("demo", lambda self: current_job.delete())
     bench.store.add("demo")
