@@ -18,6 +18,7 @@ KEYS = ("JOBS_DEFAULT", "JOBS_CONNECTIONS", "JOBS_SIGN", "JOBS_MAX_PAYLOAD", "JO
 
 DEFAULT_CONNECTIONS: Mapping[str, Mapping[str, object]] = {
     "database": {"driver": "database", "url": None},
+    "redis": {"driver": "redis", "url": None},
     "sync": {"driver": "sync"},
 }
 

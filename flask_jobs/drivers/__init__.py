@@ -61,6 +61,7 @@ class BuiltIn:
 
 BUILT_IN: Mapping[str, DriverFactory] = {
     "database": BuiltIn(".database", frozenset({"url", "engine", "durable", "wal"})),
+    "redis": BuiltIn(".redis", frozenset({"url", "prefix", "client"})),
     "sync": BuiltIn(".sync", frozenset()),
 }
 

@@ -154,7 +154,7 @@ def test_a_transaction_that_only_read_is_waited_for_only_if_the_call_says_so(
 
 
 def test_an_unknown_connection_is_named_with_those_that_exist(jobs_shop: Shop) -> None:
-    with pytest.raises(InvalidArgument, match=r"no connection 'redsi'; known are database, sync"):
+    with pytest.raises(InvalidArgument, match=r"no connection 'redsi'; known are database, redis, sync"):
         jobs_shop.jobs.dispatch(Note("x"), connection="redsi")
 
 

@@ -9,7 +9,7 @@ from flask_jobs.errors import ConfigurationError, InvalidArgument
 
 
 def keys_of(driver: str) -> Collection[str]:
-    known = {"database": {"url", "engine"}, "sync": set()}
+    known = {"database": {"url", "engine"}, "redis": {"url"}, "sync": set()}
     if driver not in known:
         raise ConfigurationError(f"There is no driver {driver!r}.")
     return known[driver]
@@ -64,7 +64,7 @@ def test_what_cannot_work_is_refused_and_the_key_is_named(settings: dict[str, ob
 
 
 def test_an_unknown_connection_is_named_with_the_known_ones() -> None:
-    with pytest.raises(InvalidArgument, match="no connection 'redsi'; known are database, sync"):
+    with pytest.raises(InvalidArgument, match="no connection 'redsi'; known are database, redis, sync"):
         read().connection("redsi")
 
 

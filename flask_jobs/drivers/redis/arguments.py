@@ -1,0 +1,96 @@
+"""What the hot scripts are called with, made of the port's values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from ...driver import PORTION
+from ...envelope import Ack, After, Counters, Fail, Push, Release, Room, Settlement
+from ...errors import InvalidArgument
+from ...history import extended
+from ...validation import queue_name
+from .keys import SEPARATOR
+from .scripts import Argument
+from .values import encoded, error_text, history_text, instant_text
+
+ENOUGH = 8_000_000
+"""Bytes of bodies after which a portion ends, so that no other client waits long for it."""
+
+
+def push_portions(pushes: Sequence[Push]) -> Iterator[Sequence[Push]]:
+    """The pushes cut into portions of at most `PORTION` jobs, and fewer if their bodies are large."""
+    start, size = 0, 0
+    for end, push in enumerate(pushes):
+        length = len(push.envelope.body)
+        if end > start and (end - start == PORTION or size + length > ENOUGH):
+            yield pushes[start:end]
+            start, size = end, 0
+        size += length
+    if start < len(pushes):
+        yield pushes[start:]
+
+
+def push_arguments(pushes: Sequence[Push]) -> list[Argument]:
+    """The arguments of the script that stores a portion."""
+    arguments: list[Argument] = [len(pushes)]
+    for push in pushes:
+        envelope = push.envelope
+        if SEPARATOR in envelope.name:
+            raise InvalidArgument(f"{envelope.name!r} is no job name: it has a control character in it.")
+        is_delayed = not (isinstance(push.due, After) and push.due.seconds <= 0)
+        arguments += [
+            envelope.id,
+            envelope.queue,
+            "1" if push.front else "",
+            instant_text(push.due) if is_delayed else "",
+            instant_text(push.retry_until),
+            encoded(envelope.name),
+            envelope.retried_from or "",
+            encoded(envelope.body),
+        ]
+    return arguments
+
+
+def pop_arguments(queues: Sequence[str], token: str, room: Room) -> list[Argument]:
+    """The arguments of a pop."""
+    for queue in queues:
+        queue_name(queue)
+    limit = min(room.limit, PORTION)
+    means = json.dumps(dict(room.means)) if limit > 1 else "{}"
+    return [token, limit, repr(room.box), means, len(queues), *queues]
+
+
+def settle_arguments(settlements: Sequence[Settlement]) -> tuple[list[Argument], list[Settlement]]:
+    """The arguments of a settling, and the settlements in the order in which the script numbers them."""
+    acks: dict[tuple[str, str], list[Settlement]] = {}
+    others: list[Release | Fail] = []
+    for settlement in settlements:
+        match settlement:
+            case Ack(reservation):
+                acks.setdefault((reservation.envelope.queue, reservation.receipt), []).append(settlement)
+            case Release() | Fail():
+                others.append(settlement)
+    arguments: list[Argument] = [len(acks)]
+    for (queue, receipt), group in acks.items():
+        arguments += [queue, receipt, len(group), *[ack.reservation.envelope.id for ack in group]]
+    arguments.append(len(others))
+    for other in others:
+        arguments += _other(other)
+    return arguments, [*[ack for group in acks.values() for ack in group], *others]
+
+
+def _other(settlement: Release | Fail) -> list[Argument]:
+    reservation = settlement.reservation
+    delivery = [reservation.envelope.queue, reservation.receipt, reservation.envelope.id]
+    entries = () if settlement.entry is None else (settlement.entry,)
+    past = history_text(extended(reservation.history, *entries))
+    match settlement:
+        case Release():
+            return ["release", *delivery, instant_text(settlement.due), *_numbers(settlement.counters), past]
+        case Fail():
+            return ["fail", *delivery, error_text(settlement.error), *_numbers(settlement.counters), past]
+
+
+def _numbers(counters: Counters) -> list[Argument]:
+    return [counters.attempts, counters.errors, counters.releases, counters.interruptions]

@@ -1,0 +1,288 @@
+"""The connection to Redis, and the one place where its errors become ours.
+
+Commands are sent over the client's own connections but one by one and never repeated by themselves: only so is it
+known whether a command can have been carried out, and no push or pop happens twice.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
+from urllib.parse import unquote, urlsplit
+
+import redis
+from redis import Redis, RedisCluster
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    AuthenticationWrongNumberOfArgsError,
+    BusyLoadingError,
+    ClusterDownError,
+    MasterDownError,
+    MovedError,
+    NoPermissionError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+from ...errors import ConfigurationError, ConnectionLost, Stored, StoreRefused
+
+CONNECT_LIMIT = 2.0
+"""Seconds to connect, unless the URL says otherwise (``?socket_connect_timeout=``)."""
+
+COMMAND_LIMIT = 5.0
+"""Seconds for an answer, unless the URL says otherwise (``?socket_timeout=``)."""
+
+_HOPS = 5
+
+# Before version 5.3 the pool asked for the command's name, since then it warns of it.
+_parameters = inspect.signature(redis.ConnectionPool.get_connection).parameters
+_NAMES_COMMANDS = _parameters["command_name"].default is inspect.Parameter.empty
+
+_ADVICE = {
+    "OOM": "it has reached its maxmemory; workers go on and free memory",
+    "READONLY": "it is a read-only replica; the primary is looked for with the next command",
+    "MISCONF": "it cannot save to its disk",
+    "NOREPLICAS": "it has too few replicas to take writes",
+    "MOVED": "it is a node of a Cluster; use redis+cluster:// in the URL, or pass a RedisCluster as client",
+    "NOAUTH": "it wants credentials, or not these; check the URL",
+    "NOPERM": "this user may not do that; it needs all commands on the keys of the prefix",
+}
+_UNAVAILABLE = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "UNBLOCKED")
+
+# redis-py takes the word off the message where it has a class for it.
+_WORDS = {
+    OutOfMemoryError: "OOM",
+    ReadOnlyError: "READONLY",
+    MovedError: "MOVED",
+    AuthenticationError: "NOAUTH",
+    AuthenticationWrongNumberOfArgsError: "NOAUTH",
+    NoPermissionError: "NOPERM",
+    BusyLoadingError: "LOADING",
+    MasterDownError: "MASTERDOWN",
+    ClusterDownError: "CLUSTERDOWN",
+    TryAgainError: "TRYAGAIN",
+}
+
+# Servers before version 7 wrap the error of a command within a script, so the word may stand anywhere.
+_WORD = re.compile(rf"\b({'|'.join([*_ADVICE, *_UNAVAILABLE])})\b")
+
+
+# What the server itself has said; it did not carry the command out.
+_ANSWERS = (ResponseError, AuthenticationError, BusyLoadingError)
+
+
+class UnknownScript(Exception):
+    """The server does not know the script's hash; nothing was done."""
+
+
+class Route(Protocol):
+    """Leads to the connections of the server that holds our keys."""
+
+    def pool(self) -> redis.ConnectionPool:
+        """The connections."""
+
+    def renew(self) -> None:
+        """Find the server anew for the next command: the old way leads nowhere."""
+
+    def close(self) -> None:
+        """Close what is ours."""
+
+
+class Server:
+    """Runs commands on the server that holds the keys of one connection. Safe to use from several threads."""
+
+    def __init__(self, route: Route) -> None:
+        self._route = route
+
+    @classmethod
+    def at(cls, url: str, *, key: str) -> Server:
+        """The server at this URL: redis, rediss, unix, redis+cluster or redis+sentinel. `key` is one of our keys."""
+        try:
+            return cls(_route_to(url, key))
+        except (ValueError, TypeError) as error:
+            raise ConfigurationError(
+                f"This is no Redis URL: {error}. Write it like 'redis://127.0.0.1:6379/0', "
+                "'redis+cluster://host:6379' or 'redis+sentinel://host:26379/primary-name/0'."
+            ) from None
+
+    @classmethod
+    def of(cls, client: Redis | RedisCluster, *, key: str) -> Server:
+        """The server of a client that stays the caller's to close; its own time limits hold."""
+        if isinstance(client, RedisCluster):
+            return cls(ClusterRoute(lambda: client, key, is_ours=False))
+        if isinstance(client, Redis):
+            return cls(PoolRoute(client.connection_pool, is_ours=False))
+        raise ConfigurationError(f"client must be a redis.Redis or redis.RedisCluster, not {type(client).__name__}.")
+
+    def run(self, *command: str | bytes | int | float) -> Any:
+        """The answer to one command, all text in it as bytes.
+
+        Raises `ConnectionLost`, which says whether the command can have been carried out, or `StoreRefused`.
+        """
+        for _ in range(_HOPS):
+            try:
+                return self._run_once(command)
+            except (MovedError, AskError):
+                self._route.renew()
+        raise ConnectionLost("The Redis Cluster is moving our keys and no node takes the command. Nothing was sent.")
+
+    def close(self) -> None:
+        """Close the connections, unless they are the caller's."""
+        self._route.close()
+
+    def _run_once(self, command: tuple[str | bytes | int | float, ...]) -> Any:
+        pool, connection = self._checkout()
+        try:
+            connection.send_command(*command)
+            return connection.read_response(disable_decoding=True)
+        except _ANSWERS as error:
+            if isinstance(error, ReadOnlyError):
+                connection.disconnect()  # it leads to a server that is no primary any more
+            self._refuse(error)
+        except (RedisError, OSError) as error:
+            self._route.renew()
+            raise ConnectionLost(
+                f"The connection to Redis was lost before the answer came ({_line(error)}). It is unknown whether the "
+                "command was carried out.",
+                stored=Stored.UNKNOWN,
+            ) from error
+        except BaseException:
+            # Cut short between question and answer (by a signal, say): the late answer must not meet the next command.
+            connection.disconnect()
+            raise
+        finally:
+            pool.release(connection)
+
+    def _checkout(self) -> tuple[redis.ConnectionPool, Any]:
+        try:
+            pool = self._route.pool()
+            return pool, pool.get_connection("EVALSHA") if _NAMES_COMMANDS else pool.get_connection()
+        except _ANSWERS as error:
+            self._refuse(error)
+        except (RedisError, RedisClusterException, OSError) as error:
+            self._route.renew()
+            raise ConnectionLost(f"Redis cannot be reached ({_line(error)}). Nothing was sent.") from error
+
+    def _refuse(self, error: RedisError) -> NoReturn:
+        if isinstance(error, NoScriptError):
+            raise UnknownScript from None
+        if isinstance(error, MovedError | AskError) and isinstance(self._route, ClusterRoute):
+            raise error
+        word = _word(error)
+        if word in _UNAVAILABLE or word == "READONLY":
+            self._route.renew()
+        if word in _UNAVAILABLE:
+            raise ConnectionLost(f"Redis takes no commands just now ({word}). Nothing was done.") from error
+        raise StoreRefused(f"Redis refused: {_ADVICE.get(word, _line(error))}. Nothing was written.") from error
+
+
+class PoolRoute:
+    """One server, or the primary that a Sentinel names."""
+
+    def __init__(self, pool: redis.ConnectionPool, *, is_ours: bool) -> None:
+        self._pool = pool
+        self._is_ours = is_ours
+
+    def pool(self) -> redis.ConnectionPool:
+        """The connections."""
+        return self._pool
+
+    def renew(self) -> None:
+        """Drop the idle connections, so that the next one finds whoever answers at the address now."""
+        self._pool.disconnect(inuse_connections=False)
+
+    def close(self) -> None:
+        """Close the connections if they are ours; they open again when they are used again."""
+        if self._is_ours:
+            self._pool.disconnect()
+
+
+class ClusterRoute:
+    """The node of a Cluster that holds the slot of our keys, asked for anew when it has moved."""
+
+    def __init__(self, make: Callable[[], RedisCluster], key: str, *, is_ours: bool) -> None:
+        self._make = make
+        self._key = key
+        self._is_ours = is_ours
+        self._client: RedisCluster | None = None
+        self._is_old = False
+
+    def pool(self) -> redis.ConnectionPool:
+        """The connections to our node."""
+        client = self._client
+        if client is None:
+            client = self._client = self._make()
+        elif self._is_old:
+            client.nodes_manager.initialize()
+        self._is_old = False
+        node = client.get_node_from_key(self._key)  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
+        return client.get_redis_connection(node).connection_pool
+
+    def renew(self) -> None:
+        """Ask the Cluster again which node it is."""
+        self._is_old = True
+
+    def close(self) -> None:
+        """Close the connections if they are ours."""
+        if self._is_ours and self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+def _route_to(url: str, key: str) -> Route:
+    if url.startswith(("redis+cluster://", "rediss+cluster://")):
+        plain = url.replace("+cluster", "", 1)
+        address = urlsplit(plain)
+        if not address.hostname or address.port == 0:
+            raise ValueError("it names no host and port")
+        return ClusterRoute(lambda: RedisCluster.from_url(plain, **_limits()), key, is_ours=True)
+    if url.startswith("redis+sentinel://"):
+        return PoolRoute(_sentinel_pool(url), is_ours=True)
+    return PoolRoute(redis.ConnectionPool.from_url(url, **_limits()), is_ours=True)
+
+
+def _limits() -> dict[str, Any]:
+    return {
+        "socket_connect_timeout": CONNECT_LIMIT,
+        "socket_timeout": COMMAND_LIMIT,
+        "retry": Retry(NoBackoff(), 0),
+        "protocol": 2,
+    }
+
+
+def _sentinel_pool(url: str) -> redis.ConnectionPool:
+    parts = urlsplit(url)
+    credentials, _, hosts = parts.netloc.rpartition("@")
+    username, _, password = credentials.partition(":")
+    service, _, database = parts.path.strip("/").partition("/")
+    if not hosts or not service:
+        raise ValueError("it names no sentinel or no primary")
+    addresses = [(host, int(port or 26379)) for host, _, port in (entry.partition(":") for entry in hosts.split(","))]
+    own = {"username": unquote(username) or None, "password": unquote(password) or None}
+    options = _limits()
+    sentinel: Any = Sentinel(addresses, sentinel_kwargs=options)  # type: ignore[no-untyped-call]  # by redis-py
+    pool: redis.ConnectionPool = sentinel.master_for(service, db=int(database or 0), **own, **options).connection_pool
+    return pool
+
+
+def _word(error: RedisError) -> str:
+    for kind, word in _WORDS.items():
+        if isinstance(error, kind):
+            return word
+    found = _WORD.search(_line(error))
+    return found.group(1) if found else ""
+
+
+def _line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

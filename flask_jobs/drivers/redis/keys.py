@@ -1,0 +1,61 @@
+"""The names of a connection's keys: all share one hash tag, so that a Cluster keeps them on one node.
+
+Under the head ``{prefix:connection}:`` there are
+
+====================  ===========  =====================================================================
+``jobs``              hash         id: the stored job (fields and body, see `values`)
+``head:QUEUE``        list         ids pushed to the front or recovered
+``ready:QUEUE``       list         ids that wait for nothing but a worker
+``delayed:QUEUE``     sorted set   ids by the instant they are due; due ones stay here until they are popped
+``reserved:QUEUE``    sorted set   receipt and id by the instant the lease ends
+``notify:QUEUE``      list         what idle workers block on
+``queues``            set          names of queues that have held a job
+``paused``            hash         queue: until when
+``turns``             hash         queue: whose turn it is, the ready ones' or the due ones'
+``progress``          hash         id: what a running job says of itself
+``failed``            hash         id: the failed record; ``failed:*`` are its indexes
+``ended:*``           hashes       ids and settlements that are remembered; the only keys with an expiry
+====================  ===========  =====================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...errors import ConfigurationError
+
+SEPARATOR = "\x1f"
+"""Stands between the fields of what is stored. In no name, and in JSON only escaped."""
+
+LANES = ("head", "ready")
+"""The kinds of lists that hold waiting ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Makes the names under one head."""
+
+    head: str
+
+    @classmethod
+    def of(cls, prefix: str, connection: str) -> Keys:
+        """The names of a connection; the prefix keeps applications that share a server apart."""
+        for what, name in (("prefix", prefix), ("connection's name", connection)):
+            if not name or not name.isprintable() or set("{}") & set(name):
+                raise ConfigurationError(
+                    f"A Redis {what} must be readable text without braces, such as 'myapp', not {name!r}."
+                )
+        return cls(f"{{{prefix}:{connection}}}:")
+
+    def named(self, name: str) -> str:
+        """The key with this name."""
+        return self.head + name
+
+    def of_queue(self, kind: str, queue: str) -> str:
+        """The key of this kind (ready, delayed, reserved, notify, ...) that belongs to the queue."""
+        return f"{self.head}{kind}:{queue}"
+
+
+def member(receipt: str, job_id: str) -> str:
+    """How a delivery is named in its queue's reserved set."""
+    return f"{receipt}{SEPARATOR}{job_id}"

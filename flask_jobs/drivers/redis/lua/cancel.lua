@@ -1,0 +1,17 @@
+-- uses: common jobs memory
+-- Takes a waiting job out. A reserved one is in none of these lanes.
+local id = take()
+local value = call('HGET', JOBS, id)
+if not value then
+  return 0
+end
+local queue = fields_of(value)[QUEUE]
+local gone = call('ZREM', base .. 'delayed:' .. queue, id) == 1
+  or call('LREM', base .. 'head:' .. queue, 1, id) == 1
+  or call('LREM', base .. 'ready:' .. queue, 1, id) == 1
+if not gone then
+  return 0
+end
+call('HDEL', JOBS, id)
+remember({id}, mark_of('cancel', ''))
+return 1

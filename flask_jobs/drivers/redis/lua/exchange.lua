@@ -1,0 +1,3 @@
+-- uses: common jobs memory waking failing settling popping
+local late = settle()
+return {late, pop()}

@@ -1,0 +1,35 @@
+-- A stored job: its fields in this order, then its body, which is carried along and never looked into.
+local ATTEMPTS, INTERRUPTIONS, NAME, QUEUE, PUSHED, DEADLINE, ORIGIN, HISTORY = 1, 4, 5, 6, 7, 8, 9, 10
+local FIELDS = '^(%d+)\31(%d+)\31(%d+)\31(%d+)\31([^\31]*)\31([^\31]*)\31'
+local REST = '([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31(.*)$'
+local ENTRIES = 20
+
+local function fields_of(value)
+  return {string.match(value, FIELDS .. REST)}
+end
+
+local function value_of(fields)
+  return table.concat(fields, SEP)
+end
+
+local function forget_progress(ids)
+  if call('EXISTS', PROGRESS) == 1 then
+    call('HDEL', PROGRESS, unpack(ids))
+  end
+end
+
+-- Adds an entry to a job's history, one JSON array a line, and drops the oldest beyond the bound.
+local function note(fields, event, attempt, reason)
+  local entry = string.format('["%s", %s, %d, "%s", null]', event, NOW, attempt, reason)
+  local history = fields[HISTORY]
+  if history == '' then
+    fields[HISTORY] = entry
+    return
+  end
+  history = history .. LINE .. entry
+  local _, breaks = string.gsub(history, LINE, '')
+  for _ = ENTRIES, breaks do
+    history = sub(history, string.find(history, LINE, 1, true) + 1)
+  end
+  fields[HISTORY] = history
+end

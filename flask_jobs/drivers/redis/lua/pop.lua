@@ -1,0 +1,2 @@
+-- uses: common jobs waking failing popping
+return pop()

@@ -1,0 +1,2 @@
+-- uses: common jobs memory waking failing settling
+return settle()

@@ -1,0 +1,131 @@
+"""A Cluster of three nodes: each connection's keys stay together, connections spread, and slots may move."""
+
+import secrets
+
+import pytest
+from redis.cluster import ClusterNode, RedisCluster
+
+from flask_jobs.drivers.redis.driver import RedisDriver
+from flask_jobs.envelope import Ack, After, Push, Sizes
+from flask_jobs.errors import ConnectionLost, StoreRefused
+from flask_jobs.ids import new_id
+from flask_jobs.testing.contract.support import envelope, fail, id_list, pop, pop_one, push, release, roomy
+
+from ...servers import free_port, redis_cluster
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    with redis_cluster(tmp_path_factory.mktemp("cluster")) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def cluster_url(nodes):
+    return nodes[0].url.replace("redis://", "redis+cluster://")
+
+
+@pytest.fixture
+def cluster_driver(cluster_url):
+    driver = RedisDriver(cluster_url, prefix=f"test-{secrets.token_hex(6)}", connection="redis")
+    yield driver
+    driver.close()
+
+
+def keys_on(node):
+    client = node.client()
+    keys = {key.decode() for key in client.scan_iter(count=1_000)}
+    client.close()
+    return keys
+
+
+def test_every_step_of_a_life_runs_on_the_one_node_of_its_connection(nodes, cluster_driver):
+    ids = push(cluster_driver, 5) + push(cluster_driver, due=After(60.0)) + push(cluster_driver, front=True)
+    held = pop(cluster_driver, room=roomy(4)).reservations
+    cluster_driver.settle([Ack(held[0]), release(held[1], After(60.0)), fail(held[2])])
+    cluster_driver.retry(held[2].envelope.id, new_id())
+    cluster_driver.pause("other")
+    exchange = cluster_driver.exchange([Ack(held[3])], ["default"], new_id(), roomy())
+
+    prefix = "{" + cluster_driver._keys.head[1:].partition(":")[0]
+    homes = [node for node in nodes if any(key.startswith(prefix) for key in keys_on(node))]
+    assert len(ids) == 7
+    assert len(exchange.popped.reservations) == 3
+    assert len(homes) == 1
+
+
+def test_several_connections_fill_the_whole_cluster(nodes, cluster_url):
+    prefix = f"test-{secrets.token_hex(6)}"
+    drivers = [RedisDriver(cluster_url, prefix=prefix, connection=f"jobs-{number}") for number in range(12)]
+    for driver in drivers:
+        push(driver, 2)
+
+    homes = [node for node in nodes if any(prefix in key for key in keys_on(node))]
+
+    assert homes == nodes
+    assert [driver.size("default") for driver in drivers] == [Sizes(ready=2)] * 12
+    for driver in drivers:
+        driver.close()
+
+
+def test_a_client_that_is_passed_in_stays_the_callers_to_close(nodes):
+    with RedisCluster(startup_nodes=[ClusterNode("127.0.0.1", nodes[1].port)]) as client:
+        driver = RedisDriver(client, prefix=f"test-{secrets.token_hex(6)}", connection="redis")
+        ids = push(driver)
+        driver.close()
+
+        assert client.ping()
+        assert pop_one(driver).envelope.id == ids[0]
+
+
+def test_a_node_of_a_cluster_under_a_plain_url_is_told_apart(nodes):
+    prefix = f"test-{secrets.token_hex(6)}"
+    drivers = [RedisDriver(node.url, prefix=prefix, connection="redis") for node in nodes]
+    refusals = []
+    for driver in drivers:
+        try:
+            driver.push([Push(envelope())])
+        except StoreRefused as refused:
+            refusals.append(str(refused))
+        driver.close()
+
+    assert len(refusals) == 2
+    assert all("redis+cluster://" in message for message in refusals)
+
+
+def test_a_slot_that_moves_is_followed(nodes, cluster_driver):
+    ids = push(cluster_driver, 20)
+    held = pop_one(cluster_driver)
+
+    move(nodes, cluster_driver._keys.head)
+
+    assert cluster_driver.settle([Ack(held)]) == []
+    assert id_list(pop(cluster_driver, room=roomy()).reservations) == ids[1:]
+    assert push(cluster_driver)
+
+
+def test_an_unreachable_cluster_is_an_error():
+    driver = RedisDriver(f"redis+cluster://127.0.0.1:{free_port()}", prefix="test", connection="redis")
+
+    with pytest.raises(ConnectionLost):
+        driver.push([Push(envelope())])
+
+
+def move(nodes, key):
+    """Move the slot of the key to another node, with its keys, as an operator would."""
+    clients = [node.client() for node in nodes]
+    slot = clients[0].execute_command("CLUSTER KEYSLOT", key)
+    names = [client.execute_command("CLUSTER MYID").decode() for client in clients]
+    counts = [client.execute_command("CLUSTER COUNTKEYSINSLOT", slot) for client in clients]
+    source = next(number for number, count in enumerate(counts) if count)
+    target = (source + 1) % 3
+    clients[target].execute_command("CLUSTER SETSLOT", slot, "IMPORTING", names[source])
+    clients[source].execute_command("CLUSTER SETSLOT", slot, "MIGRATING", names[target])
+    keys = clients[source].execute_command("CLUSTER GETKEYSINSLOT", slot, 1_000)
+    clients[source].execute_command("MIGRATE", "127.0.0.1", nodes[target].port, "", 0, 5_000, "KEYS", *keys)
+    for number in (target, source, (source + 2) % 3):
+        clients[number].execute_command("CLUSTER SETSLOT", slot, "NODE", names[target])
+    for client in clients:
+        client.close()
