@@ -52,7 +52,7 @@ class Jobs:
             self.init_app(app)
 
     def init_app(self, app: Flask) -> None:
-        """Connect an app: read its JOBS_ settings, and raise `ConfigurationError` where one cannot work."""
+        """Connect an app: read its `JOBS_…` settings, and raise `ConfigurationError` where one cannot work."""
         from .state import attach
 
         attach(app, registry=self.registry, session=self._session, factories=self._factories)

@@ -43,6 +43,7 @@ def parsed(page: Path, stage: Stage) -> Document:
     parsers = [CodeBlockParser("python", run_python), CodeBlockParser("console", run_console)]
     document = Sybil(parsers).parse(page)
     document.namespace = stage.names
+    document.namespace["pages"] = page.parent
     return document
 
 
@@ -51,7 +52,9 @@ def _run_console(text: str, stage: Stage) -> None:
     following = [command for command, _ in commands[1:]] + [""]
     for (command, expected), after in zip(commands, following, strict=True):
         said = stage.run(command)
-        assert stage.exit_code == 0 or "echo $?" in (command, after), f"$ {command}\nexits with {stage.exit_code}\n{said}"
+        assert stage.exit_code == 0 or "echo $?" in (command, after), (
+            f"$ {command}\nexits with {stage.exit_code}\n{said}"
+        )
         _check(command, expected, said)
 
 
@@ -64,7 +67,7 @@ def _commands(text: str) -> Iterator[tuple[str, str]]:
 def _check(command: str, expected: str, said: str) -> None:
     rest = _plain(said)
     for fragment in filter(None, (part.strip() for part in _plain(expected).split("…"))):
-        before, found, rest = rest.partition(fragment)
+        _, found, rest = rest.partition(fragment)
         assert found, f"$ {command}\ndoes not say {fragment!r} (from there on), but\n{said}"
 
 

@@ -200,7 +200,7 @@ def dispatching(app: Flask, session: Session) -> None:
     jobs.dispatch(Async(), delay="5")  # type: ignore[arg-type]
     jobs.dispatch(Async(), id=7)  # type: ignore[arg-type]
     jobs.dispatch(Async(), "mail")  # type: ignore[call-arg]
-    jobs.dispatch(Async(), prioritiy=1)  # type: ignore[call-arg]
+    jobs.dispatch(Async(), urgency=1)  # type: ignore[call-arg]
     jobs.dispatch_many(Async())  # type: ignore[arg-type]
     jobs.dispatch(order)  # type: ignore[arg-type]
 

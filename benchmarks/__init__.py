@@ -1,0 +1,1 @@
+"""What the library costs: `python -m benchmarks.run`."""

@@ -1,0 +1,56 @@
+"""The app that is measured. Its worker notes when it starts and stops, and each `ping` when it began."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+
+from flask import Flask
+
+from flask_jobs import Jobs, worker_started, worker_stopping
+
+jobs = Jobs()
+
+
+@jobs.task("bench.noop")
+def noop() -> None:
+    """Do nothing."""
+
+
+@jobs.task("bench.ping")
+def ping() -> None:
+    """Note when it began."""
+    note("pings")
+
+
+def create_app() -> Flask:
+    """The app in the folder BENCH_FOLDER. Of its log only warnings are written."""
+    app = Flask("bench", instance_path=os.environ["BENCH_FOLDER"])
+    app.config["SECRET_KEY"] = "not a secret"
+    jobs.init_app(app)
+    logging.getLogger("flask_jobs").setLevel(logging.WARNING)
+    worker_started.connect(_started, app)
+    worker_stopping.connect(_stopping, app)
+    return app
+
+
+def note(name: str) -> None:
+    """Append the present instant to a file of the folder."""
+    with (Path(os.environ["BENCH_FOLDER"]) / name).open("a") as file:
+        file.write(f"{time.clock_gettime(time.CLOCK_MONOTONIC)}\n")
+
+
+def noted(folder: Path, name: str) -> list[float]:
+    """The instants in a file of the folder."""
+    path = folder / name
+    return [float(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def _started(_app: Flask, **_facts: object) -> None:
+    note("started")
+
+
+def _stopping(_app: Flask, **_facts: object) -> None:
+    note("stopping")
