@@ -627,6 +627,13 @@ def test_without_a_secret_key_nothing_is_stored_but_sync_and_fake_work(open_shop
     assert (shop.noted, shop.stored()) == (["sync"], [])
 
 
+def test_without_a_secret_key_no_worker_runs_what_anybody_may_have_written(open_shop: Open) -> None:
+    shop = open_shop(SECRET_KEY=None)
+
+    with pytest.raises(ConfigurationError, match=r"SECRET_KEY.*JOBS_SIGN = False"):
+        shop.worker()
+
+
 def test_a_secret_key_that_is_set_after_the_first_job_signs_from_then_on(open_shop: Open) -> None:
     shop = open_shop(SECRET_KEY=None)
     with shop.context():
