@@ -20,6 +20,7 @@ class Write(Job):
     """Leaves something everywhere, and ends in one of the ways in which jobs end."""
 
     max_attempts = 2
+    backoff = 3_600
     timeout = 0.05
 
     def __init__(self, end: str) -> None:
