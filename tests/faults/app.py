@@ -278,6 +278,12 @@ def dispatch_for_later() -> None:
     click.echo(json.dumps(meant))
 
 
+def break_off(_error: BaseException | None) -> None:
+    """A teardown function that raises after each job, so that none of those registered before it is called."""
+    if "FAULTS_TEARDOWN" in os.environ and current_job:
+        raise RuntimeError("broken off")
+
+
 def create_app(folder: str | None = None, config: dict[str, Any] | None = None) -> Flask:
     """The app in a folder of its own; other processes are told of it by their environment."""
     app = Flask("faults", instance_path=folder or os.environ["FAULTS_FOLDER"])
@@ -287,5 +293,6 @@ def create_app(folder: str | None = None, config: dict[str, Any] | None = None) 
         logging.config.dictConfig(json.loads(os.environ["FAULTS_LOGGING"]))
     db.init_app(app)
     jobs.init_app(app)
+    app.teardown_appcontext(break_off)
     app.cli.command("dispatch-for-later")(dispatch_for_later)
     return app

@@ -18,6 +18,7 @@ def before(site: Site) -> Site:
     with site.app.app_context():
         db.session.add(Row(id=1, text="first", number=1))
         db.session.commit()
+    site.environment["FAULTS_TEARDOWN"] = "1"
     return site
 
 
@@ -54,7 +55,8 @@ def test_f28_the_followers_of_a_job_that_spoils_its_session_see_nothing_of_it(
     assert before.sizes() == (0, 0, 0, 2 * fails)
     assert len(before.ledger("violated")) == (2 if isinstance(spoiler, Violate) else 0)
     assert {line["level"] for line in before.ledger("isolation")} <= {"READ UNCOMMITTED"}
-    assert len(worker.lines("ERROR")) == 2 * fails
+    assert len([line for line in worker.lines("ERROR") if "failed:" in line]) == 2 * fails
+    assert worker.log.count("RuntimeError: broken off") == 5
 
 
 def test_f28_a_change_from_outside_is_seen_by_the_next_job(before: Site) -> None:
