@@ -57,6 +57,12 @@ def run_inline(reservation: Reservation, *, driver: Driver, executor: Executor, 
         # What stops the job around this one stops both.
         raise JobInterrupted(attempt.outcome.reason)
     if isinstance(attempt.outcome, TimedOut):
-        raise TimeoutError(str(attempt.outcome.error)) from attempt.outcome.error
+        raise _timeout(reservation, attempt.outcome) from attempt.outcome.error
     if isinstance(settlement, Fail):
         raise policy.failure(attempt.outcome, settlement.error)
+
+
+def _timeout(reservation: Reservation, outcome: TimedOut) -> TimeoutError:
+    # Without a limit of its own it was stopped by that of a job around it.
+    said = f"it reached its time limit of {outcome.limit:g} s." if outcome.limit else str(outcome.error)
+    return TimeoutError(f"{reservation.envelope.name} was stopped: {said}")

@@ -148,7 +148,9 @@ class AppState:
         for settings in self.config.connections.values():
             if settings.driver != "database" or settings.options.get("url") is not None:
                 continue
-            engine: object = settings.options.get("engine") or self.sessions.engine()
+            # Asked for only where it is known before a session is used.
+            of_app = self.sessions.engine() if self.sessions.engines() else None
+            engine: object = settings.options.get("engine") or of_app
             if isinstance(engine, sa.Engine):
                 transactions.begin_before_savepoint(engine)
 

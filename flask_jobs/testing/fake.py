@@ -13,7 +13,7 @@ from .. import clock
 from ..config import ConnectionSettings
 from ..driver import Driver
 from ..drivers.memory import MemoryDriver
-from ..envelope import FailedJob, Push, Pushed, Room, instant
+from ..envelope import After, FailedJob, Push, Pushed, Room
 from ..ids import new_id
 from ..job import Job, Task
 from ..state import AppState
@@ -52,7 +52,8 @@ class PushedJob:
     @property
     def delay(self) -> float:
         """Seconds from the push until it is due."""
-        return instant(self.push.due, self.pushed_at) - self.pushed_at
+        due = self.push.due
+        return due.seconds if isinstance(due, After) else due.instant - self.pushed_at
 
     @property
     def after_commit(self) -> bool:

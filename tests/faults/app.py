@@ -223,9 +223,8 @@ class Soil(Job):
 
     timeout = 0.15
 
-    def __init__(self, ending: str, seconds: float = 60) -> None:
+    def __init__(self, ending: str) -> None:
         self.ending = ending
-        self.seconds = seconds
 
     def handle(self) -> None:
         g.user = g.locale = "somebody"
@@ -235,7 +234,7 @@ class Soil(Job):
             case "fails":
                 raise ValueError
             case "times out":
-                time.sleep(self.seconds)
+                time.sleep(60)
             case "is released":
                 current_job.release(3600)
 

@@ -442,6 +442,27 @@ def test_making_the_driver_leaves_the_callers_session_alone(open_shop: Open) -> 
     assert shop.rows("SELECT state FROM orders") == [("kept",)]
 
 
+def test_making_the_driver_outside_a_context_leaves_the_threads_session_alone(open_shop: Open) -> None:
+    shop = open_shop("scoped_session")
+    shop.session.add(Order(state="kept"))
+    shop.session.flush()
+
+    shop.driver()
+
+    shop.session.commit()
+    shop.session.remove()
+    assert shop.rows("SELECT state FROM orders") == [("kept",)]
+
+
+def test_a_dispatch_runs_no_teardown_functions(each_shop: Shop) -> None:
+    torn_down: list[object] = []
+    each_shop.app.teardown_appcontext(torn_down.append)
+
+    each_shop.jobs.dispatch(Note("x"))
+
+    assert torn_down == []
+
+
 def test_sessions_are_found_that_are_initialised_within_a_context(tmp_path: Path) -> None:
     from flask_sqlalchemy import SQLAlchemy
 

@@ -56,6 +56,11 @@ def test_other_keys_of_the_app_are_none_of_our_business() -> None:
         ({"JOBS_SIGN": 0}, "JOBS_SIGN must be True or False"),
         ({"JOBS_MAX_PAYLOAD": "1MB"}, "JOBS_MAX_PAYLOAD must be a whole number"),
         ({"JOBS_BASE_URL": "shop.example"}, "JOBS_BASE_URL must be like"),
+        ({"JOBS_BASE_URL": "https://"}, "JOBS_BASE_URL must be like"),
+        ({"JOBS_BASE_URL": "https:///shop"}, "JOBS_BASE_URL must be like"),
+        ({"JOBS_BASE_URL": "http://[::1"}, "JOBS_BASE_URL must be like"),
+        ({"JOBS_BASE_URL": "ftp://shop.example"}, "JOBS_BASE_URL must be like"),
+        ({"JOBS_BASE_URL": 7}, "JOBS_BASE_URL must be like"),
     ],
 )
 def test_what_cannot_work_is_refused_and_the_key_is_named(settings: dict[str, object], said: str) -> None:
