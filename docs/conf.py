@@ -16,6 +16,8 @@ extensions = [
 exclude_patterns = ["_build"]
 default_role = "code"  # docstrings write `names` in single backticks
 
+smartquotes = False  # it would make dashes of option names
+
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True

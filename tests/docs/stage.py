@@ -173,6 +173,8 @@ def set_stage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     for value in (*stage.names.values(), *(vars(module).values() if module else ())):
         if isinstance(value, Flask):
             _close(value)
+    # Classes may be remembered elsewhere, and through their methods they would keep all that the page has made.
+    stage.names.clear()
 
 
 def _imported(path: Path) -> ModuleType:

@@ -239,7 +239,7 @@ def test_an_unknown_connection_is_a_usage_error_that_names_the_known_ones(shop: 
     result = shop.invoke("status", "--connection", "redis7")
 
     assert result.exit_code == 2
-    assert "There is no connection 'redis7'; known are database, sync" in result.stderr
+    assert "There is no connection 'redis7'; known are database, redis, sync" in result.stderr
 
 
 def test_an_app_without_jobs_is_told_what_to_write(shop: Any) -> None:
