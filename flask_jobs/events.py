@@ -46,6 +46,12 @@ queue_paused = _signals.signal("queue-paused", "A queue gives out nothing for no
 queue_resumed = _signals.signal("queue-resumed", "A queue gives out jobs again.")
 
 
+def about(delivery: Reservation) -> dict[str, object]:
+    """The fields that each log record of a delivery carries."""
+    envelope = delivery.envelope
+    return {"job_id": envelope.id, "job_name": envelope.name, "queue": envelope.queue, "attempt": delivery.attempt}
+
+
 class Events:
     """Tells what happens to the jobs of one connection. `app` is the sender, never a proxy for it."""
 

@@ -12,7 +12,7 @@ from . import clock, log, policy
 from .driver import ContextFactory
 from .envelope import Envelope, Hook, Progress, Reservation
 from .errors import MalformedEnvelope, ModelNotFound, NewerVersion, UnknownJob, UnrebuildableJob
-from .events import Events
+from .events import Events, about
 from .job import Job
 from .options import JobOptions, Resolver, WorkerDefaults
 from .outcome import Hopeless, Newer, Outcome, Raised, Skipped, Unknown
@@ -72,7 +72,7 @@ class Executor:
         run = Passage(reservation, timer, is_stopping, report)
         present = reservation.now if now is None else now
         try:
-            Context().run(self._within_app, partial(self._attempt, run, defaults, present))
+            Context().run(self._within_app, reservation, partial(self._attempt, run, defaults, present))
         except BaseException as error:  # what comes from making the app context is an error of this attempt, too
             if run.outcome is not None:  # then it is an interrupt from the keyboard amid the teardown
                 raise
@@ -81,17 +81,19 @@ class Executor:
         assert run.outcome is not None
         return Attempt(run.outcome, options, run.job, clock.monotonic() - began)
 
-    def run_hook(self, envelope: Envelope, error: BaseException, *, timer: Timer = untimed, limit: float = 0) -> Hook:
+    def run_hook(
+        self, reservation: Reservation, error: BaseException, *, timer: Timer = untimed, limit: float = 0
+    ) -> Hook:
         """Rebuild the job in a fresh context, call its `failed(error)`, and say what became of it. Never raises."""
         answer = [Hook.RAISED]
 
         def call() -> None:
-            answer[0] = self._tell_job(envelope, error, timer, limit)
+            answer[0] = self._tell_job(reservation, error, timer, limit)
 
-        _quietly(partial(Context().run, self._within_app, call), "failed() of job %s (%s)", envelope.id, envelope.name)
+        _quietly(partial(Context().run, self._within_app, reservation, call), "failed() of a job", reservation)
         return answer[0]
 
-    def _within_app(self, call: Callable[[], BaseException | None]) -> None:
+    def _within_app(self, reservation: Reservation, call: Callable[[], BaseException | None]) -> None:
         """Make the call in a fresh app context. What it returns is the error that teardown functions are told of."""
         context = self._context()
         context.__enter__()
@@ -100,9 +102,9 @@ class Executor:
             error = call()
         finally:
             # Before the context goes, so that a teardown that raises keeps no session alive.
-            _quietly(self._cleanup, "Removing the sessions of a job")
+            _quietly(self._cleanup, "Removing the sessions of a job", reservation)
             kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
-            _quietly(partial(context.__exit__, kind, error, trace), "A teardown after a job")
+            _quietly(partial(context.__exit__, kind, error, trace), "A teardown after a job", reservation)
 
     def _attempt(self, run: Passage, defaults: WorkerDefaults, now: float) -> BaseException | None:
         try:
@@ -119,18 +121,21 @@ class Executor:
         self._events.processing(run.reservation, job=run.job)
         return run.through()
 
-    def _tell_job(self, envelope: Envelope, error: BaseException, timer: Timer, limit: float) -> Hook:
+    def _tell_job(self, reservation: Reservation, error: BaseException, timer: Timer, limit: float) -> Hook:
+        envelope, fields = reservation.envelope, about(reservation)
         try:
             job = self._decode(envelope)
         except Exception:  # a job that cannot be rebuilt has no hook; the signal tells
-            log.complain(logger, "Job %s (%s) cannot be rebuilt for failed().", envelope.id, envelope.name)
+            log.complain(
+                logger, "Job %s (%s) cannot be rebuilt for failed().", envelope.id, envelope.name, fields=fields
+            )
             return Hook.NONE
         if type(job).failed is Job.failed:
             return Hook.NONE
         try:
             timer(limit, lambda: finish(job.failed(error), limit), grace=GRACE)  # type: ignore[func-returns-value]
         except BaseException:  # nothing that the hook does may change what is recorded, or end the worker
-            log.complain(logger, "failed() of job %s (%s) raised.", envelope.id, envelope.name)
+            log.complain(logger, "failed() of job %s (%s) raised.", envelope.id, envelope.name, fields=fields)
             return Hook.RAISED
         return Hook.RAN
 
@@ -149,11 +154,11 @@ def _not_rebuilt(error: BaseException) -> Outcome:
             return Raised(error)
 
 
-def _quietly(call: Callable[[], object], what: str, *args: object) -> None:
+def _quietly(call: Callable[[], object], what: str, reservation: Reservation) -> None:
     """Make the call, and log what it raises; only an interrupt from the keyboard goes on."""
     try:
         call()
     except KeyboardInterrupt:
         raise
     except BaseException:  # teardown functions are the application's own, and may even exit
-        log.complain(logger, f"{what} raised.", *args)
+        log.complain(logger, f"{what} raised ([job:%s]).", reservation.envelope.id, fields=about(reservation))

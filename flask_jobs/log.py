@@ -8,10 +8,19 @@ import traceback
 from collections.abc import Mapping
 
 
-def complain(logger: logging.Logger, message: str, *args: object, level: int = logging.ERROR) -> None:
-    """Log the exception being handled. A handler or filter that raises is shown on stderr and changes nothing."""
+def complain(
+    logger: logging.Logger,
+    message: str,
+    *args: object,
+    level: int = logging.ERROR,
+    fields: Mapping[str, object] | None = None,
+) -> None:
+    """Log the exception being handled, with `fields` on the record.
+
+    A handler or filter that raises is shown on stderr and changes nothing.
+    """
     try:
-        logger.log(level, message, *args, exc_info=True)
+        logger.log(level, message, *args, extra=fields, exc_info=True)
     except Exception:  # the application's own handlers and filters may raise anything
         if sys.stderr is not None:
             traceback.print_exc(file=sys.stderr)

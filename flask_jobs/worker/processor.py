@@ -11,7 +11,7 @@ from .. import clock, log, policy
 from ..driver import Driver, StoresFailedJobs, TracksProgress
 from ..envelope import Ack, Fail, Hook, Progress, Release, Reservation, Settlement, instant
 from ..errors import ConnectionLost, StoreRefused
-from ..events import Events
+from ..events import Events, about
 from ..executor import Attempt, Executor
 from ..job import Job
 from ..options import WorkerDefaults
@@ -136,17 +136,19 @@ class Processor:
                 pass
 
     def _call_hook(self, verdict: Verdict, error: BaseException) -> None:
-        envelope, attempt = verdict.delivery.reservation.envelope, verdict.attempt
+        reservation, attempt = verdict.delivery.reservation, verdict.attempt
+        job_id = reservation.envelope.id
         if not _may_have_hook(attempt):
             hook = Hook.NONE
         else:
-            hook = self._executor.run_hook(envelope, error, timer=self._timer, limit=attempt.options.timeout)
+            hook = self._executor.run_hook(reservation, error, timer=self._timer, limit=attempt.options.timeout)
         if not isinstance(self._driver, StoresFailedJobs):
             return
         try:
-            self._driver.note_hook(envelope.id, hook)
+            self._driver.note_hook(job_id, hook)
         except (ConnectionLost, StoreRefused):
-            log.complain(logger, "That failed() of job %s %s is not recorded.", envelope.id, hook.value)
+            message = "That failed() of job %s %s is not recorded."
+            log.complain(logger, message, job_id, hook.value, fields=about(reservation))
 
 
 def _may_have_hook(attempt: Attempt) -> bool:

@@ -8,6 +8,7 @@ import threading
 from .. import clock, log
 from ..driver import TracksProgress
 from ..envelope import Progress, Reservation
+from ..events import about
 
 logger = logging.getLogger(__name__)
 
@@ -67,4 +68,5 @@ class Reporter:
         except Exception:  # progress is a courtesy, and no reason to fail a job
             if not self._has_failed:
                 self._has_failed = True
-                log.complain(logger, "The progress of job %s is not stored.", self._reservation.envelope.id)
+                held = self._reservation
+                log.complain(logger, "The progress of job %s is not stored.", held.envelope.id, fields=about(held))

@@ -10,6 +10,7 @@ from .. import clock, log
 from ..driver import Driver, Renewable
 from ..envelope import Reservation
 from ..errors import ConnectionLost, StoreRefused
+from ..events import about
 
 logger = logging.getLogger(__name__)
 
@@ -132,12 +133,12 @@ class Renewal:
 
 def _tell_lost(reservation: Reservation) -> None:
     # The warning is that of the settlement which will be refused; one for one mishap is enough.
-    envelope, attempt = reservation.envelope, reservation.attempt
+    envelope = reservation.envelope
     log.note(
         logger,
         logging.INFO,
         "[job:%s] %s has lost its lease while it runs; its settlement will be refused.",
         envelope.id,
         envelope.name,
-        fields={"job_id": envelope.id, "job_name": envelope.name, "queue": envelope.queue, "attempt": attempt},
+        fields=about(reservation),
     )

@@ -132,13 +132,18 @@ class Shelling(Job):
 class Broken(Job):
     max_attempts = 1
 
-    def __init__(self, label: str = "", *, size: int = 0) -> None:
+    def __init__(self, label: str = "", *, size: int = 0, hook: str = "") -> None:
         self.label = label
         self.size = size
+        self.hook = hook
 
     def handle(self) -> None:
         note("begin", job=current_job.id, attempt=current_job.attempt, label="broken")
         raise ValueError(f"no{'!' * self.size}")
+
+    def failed(self, error: BaseException) -> None:
+        if self.hook == "raises":
+            raise RuntimeError("the hook is broken, too")
 
 
 @jobs.register("faults.weigh")

@@ -75,11 +75,12 @@ def journal(site: Site) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("wal", "amount", "usual"),
+    # With a rollback journal readers hold writers up as well: all that is promised is that nobody waits in vain.
     [
         (True, 600, 1),
-        (False, 200, 2),
+        (False, 200, 5),
         pytest.param(True, 2_000, 1, marks=pytest.mark.volume),
-        pytest.param(False, 2_000, 2, marks=pytest.mark.volume),
+        pytest.param(False, 2_000, 5, marks=pytest.mark.volume),
     ],
 )
 def test_f26_no_locked_error_reaches_a_job_a_dispatch_or_a_log(

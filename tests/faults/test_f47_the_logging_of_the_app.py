@@ -78,18 +78,22 @@ def test_f47_a_worker_leaves_the_very_handlers_levels_and_filters_in_place(
 
 
 def test_f47_each_record_of_a_job_tells_which_and_none_tells_what_it_was_given(
-    site: Site, configured: list[logging.LogRecord]
+    site: Site, configured: list[logging.LogRecord], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ids = site.dispatch(Brief("swordfish"), Broken("swordfish"), Nap(9, tries=2, limit=0.1))
+    ids = site.dispatch(Brief("swordfish"), Broken("swordfish", hook="raises"), Nap(9, tries=2, limit=0.1))
+    monkeypatch.setenv("FAULTS_TEARDOWN", "1")
 
     site.drain()
 
-    of_jobs = [record for record in configured if record.name.startswith("flask_jobs") and "[job:" in record.msg]
+    of_jobs = [record for record in configured if "worker st" not in record.msg]
     facts = {(record.job_id, record.job_name, record.queue, record.attempt) for record in of_jobs}  # type: ignore[attr-defined]
     names = ["faults.brief", "faults.broken", "faults.nap"]
     ran = {(*pair, "default", attempt) for pair in zip(ids, names, strict=True) for attempt in (0, 1)}
     assert facts == ran | {(ids[2], "faults.nap", "default", 2)}  # 0: as it was dispatched
     assert {record.levelname for record in of_jobs} == {"DEBUG", "INFO", "WARNING", "ERROR"}
+    assert {"failed() of job %s (%s) raised.", "A teardown after a job raised ([job:%s])."} <= {
+        record.msg for record in of_jobs
+    }
     assert all("swordfish" not in f"{vars(record)}" for record in configured)
 
 

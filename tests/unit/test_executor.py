@@ -41,7 +41,7 @@ from flask_jobs.outcome import (
 )
 
 from .support.app import App, job
-from .support.values import NOW, envelope, reservation
+from .support.values import NOW, reservation
 
 
 @pytest.fixture
@@ -605,7 +605,7 @@ def test_a_task_may_be_a_coroutine_function(app: App):
 
 def hook(app: App, made: Job | Callable[[], Job], error: BaseException, **given: Any) -> Hook:
     app.jobs["demo"] = (lambda: made) if isinstance(made, Job) else made
-    return app.executor.run_hook(envelope(), error, **given)
+    return app.executor.run_hook(reservation(), error, **given)
 
 
 def test_the_hook_is_given_the_error_in_a_context_of_its_own(app: App):
