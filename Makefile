@@ -9,10 +9,11 @@ demo: $(READY)  ## The main job at work, on SQLite
 	$(BIN)/python -m example_app.demo
 
 test: $(READY)  ## All tests but those of large amounts
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto -m "not volume and not alone"
+	$(BIN)/python -m pytest -m "alone and not volume"
 
 test-quick: $(READY)
-	$(BIN)/python -m pytest -m "not slow and not volume"
+	$(BIN)/python -m pytest -n auto -m "not slow and not volume and not alone"
 
 test-volume: $(READY)  ## Large amounts of data; takes minutes
 	$(BIN)/python -m pytest -m volume --timeout 1200

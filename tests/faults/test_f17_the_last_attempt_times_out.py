@@ -7,6 +7,8 @@ import pytest
 from .app import Nap
 from .workers import Site, wait_for
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.mark.parametrize("tries", [1, 2])
 def test_f17_the_last_attempt_that_times_out_is_recorded_at_once(site: Site, tries: int) -> None:

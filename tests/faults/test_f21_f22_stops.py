@@ -12,6 +12,8 @@ from flask_jobs.envelope import State
 from .app import Brief, Gated, Shelling
 from .workers import Site, wait_for
 
+pytestmark = pytest.mark.alone
+
 
 def test_f21_ctrl_c_reaches_the_whole_group_and_the_job_completes(site: Site) -> None:
     busy = site.work()

@@ -10,6 +10,8 @@ from flask_jobs.envelope import Room
 
 from .support import answer, job, open_driver, start
 
+pytestmark = pytest.mark.alone
+
 
 class WebThread:
     """A part of the app that writes a row every few milliseconds."""

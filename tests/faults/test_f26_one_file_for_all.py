@@ -13,6 +13,8 @@ from flask_jobs import Job
 from .app import Count, Row, db, jobs
 from .workers import Site, wait_for
 
+pytestmark = pytest.mark.alone
+
 
 class Web:
     """A thread of the app that writes a row and dispatches a job, again and again."""

@@ -14,6 +14,8 @@ from flask_jobs.ids import new_id
 
 from .support import count, job, open_driver
 
+pytestmark = pytest.mark.alone
+
 MONTH = 30 * 86_400.0
 
 AMOUNTS = [(2_000, 1_000), pytest.param((300_000, 100_000), marks=[pytest.mark.volume, pytest.mark.timeout(600)])]

@@ -12,6 +12,8 @@ from flask_jobs.errors import InvalidArgument
 from .app import Brief
 from .workers import Site, wait_for
 
+pytestmark = pytest.mark.alone
+
 
 def test_f45_delays_dispatched_in_phoenix_are_kept_in_kolkata(site: Site) -> None:
     site.work(TZ="Asia/Kolkata").started()

@@ -12,6 +12,8 @@ import pytest
 from .app import Brief
 from .workers import Site, wait_for
 
+pytestmark = pytest.mark.alone
+
 
 def cpu_of(pid: int) -> float:
     """The seconds of CPU that a process has used."""

@@ -11,6 +11,8 @@ from flask_jobs.drivers.database import DatabaseDriver, open_engine
 from flask_jobs.envelope import Ack, Envelope, Push, Room
 from flask_jobs.ids import new_id
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(params=[True, False], ids=["wal", "default-journal"])
 def drivers(request, tmp_path):

@@ -10,6 +10,8 @@ from flask_jobs.envelope import Ack, At, Envelope, Push, Sizes
 from flask_jobs.ids import new_id
 from flask_jobs.testing.contract.support import id_list, pop, roomy
 
+pytestmark = pytest.mark.alone
+
 sizes = pytest.mark.parametrize("amount", [3_000, pytest.param(50_000, marks=pytest.mark.volume)])
 
 

@@ -13,6 +13,8 @@ from flask_jobs.testing.contract.support import envelope, pop_one, push
 
 from ...servers import free_port, redis_server
 
+pytestmark = pytest.mark.alone
+
 
 def seconds_of(call):
     start = time.monotonic()

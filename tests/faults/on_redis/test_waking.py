@@ -15,6 +15,8 @@ from flask_jobs.testing.contract.support import envelope, pop, pop_one, push, ro
 
 from ...servers import wait_until
 
+pytestmark = pytest.mark.alone
+
 
 class Idle:
     """An idle worker in a thread of its own, which waits once."""
