@@ -14,7 +14,6 @@
     ├── UnknownJob              a stored name that no class is registered under
     ├── MalformedEnvelope       what is stored cannot be decoded or is not signed by us
     ├── MaxAttemptsExceeded     a limit of the job was used up before its body could run
-    ├── StaleReservation        a delivery was settled too late
     ├── CapabilityMissing       the driver cannot do that
     ├── StoreRefused            the store answered, and said no (disk full, locked, read-only)
     ├── ConnectionLost          the store did not answer; says what became of a push
@@ -88,10 +87,6 @@ class MalformedEnvelope(JobsError):
 
 class MaxAttemptsExceeded(JobsError):
     """A limit of the job was used up before its body could run again."""
-
-
-class StaleReservation(JobsError):
-    """A delivery was settled after its lease had passed to somebody else; nothing was written."""
 
 
 class CapabilityMissing(JobsError):

@@ -90,7 +90,7 @@ class Job:
         """Called once after the job has failed for good and that is recorded."""
 
     def tags(self) -> Iterable[str]:
-        """Words to find the job by."""
+        """Words for people who look at the job, such as "customer:7"; fixed at dispatch and shown with it."""
         return ()
 
 

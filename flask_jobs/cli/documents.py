@@ -36,6 +36,7 @@ def whole(job: StoredJob | FailedJob, described: Description) -> dict[str, Any]:
     """All that is known of a job."""
     told = {
         "version": described["version"],
+        "tags": described["tags"],
         "fields": described["fields"],
         "problem": described["problem"],
         "history": [_entry(noted) for noted in job.history],

@@ -101,6 +101,8 @@ def _sayings(job: StoredJob | FailedJob) -> Iterator[tuple[str, object]]:
 def _fields(described: Description) -> Iterator[tuple[str, object]]:
     if described["version"] is not None:
         yield "version", described["version"]
+    if described["tags"]:
+        yield "tags", ", ".join(described["tags"])
     if described["problem"] is not None:
         yield "problem", described["problem"]
     for name, value in described["fields"].items():

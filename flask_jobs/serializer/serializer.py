@@ -33,6 +33,7 @@ class Description(TypedDict):
 
     job: str
     version: int | None
+    tags: list[str]
     fields: dict[str, str]
     problem: str | None
 
@@ -44,6 +45,7 @@ class _Payload:
     job: str
     version: int
     fields: dict[str, JSON]
+    tags: list[str]
     refers: bool
 
 
@@ -68,7 +70,8 @@ class Serializer:
         cls = type(job)
         name = self._registry.name_of(cls)
         fields = self._written(name, job)
-        body = self._signer.sign(_dumps({"v": FORMAT, "job": name, "jv": cls.version, "fields": fields, "meta": {}}))
+        meta = {} if cls.tags is Job.tags else {"tags": _tags(name, job)}
+        body = self._signer.sign(_dumps({"v": FORMAT, "job": name, "jv": cls.version, "fields": fields, "meta": meta}))
         if len(body) > self._max_payload:
             raise self._too_large(name, f"takes {len(body)} bytes")
         return name, body
@@ -105,14 +108,14 @@ class Serializer:
         try:
             payload = self._payload(envelope)
         except MalformedEnvelope as error:
-            return Description(job=envelope.name, version=None, fields={}, problem=str(error))
+            return Description(job=envelope.name, version=None, tags=[], fields={}, problem=str(error))
         try:
             hidden = self._hidden(self._registry.job_class(payload.job), payload)
             problem = None
         except UnknownJob as error:
             hidden, problem = set(payload.fields), str(error)
         fields = {name: HIDDEN if name in hidden else readable(raw) for name, raw in payload.fields.items()}
-        return Description(job=payload.job, version=payload.version, fields=fields, problem=problem)
+        return Description(job=payload.job, version=payload.version, tags=payload.tags, fields=fields, problem=problem)
 
     def _written(self, name: str, job: Job) -> dict[str, JSON]:
         # More room than is allowed, so that the message can name the true size of what is only somewhat too large.
@@ -165,6 +168,14 @@ class Serializer:
         return set(payload.fields) if sensitive and payload.version != cls.version else sensitive
 
 
+def _tags(name: str, job: Job) -> list[str]:
+    tags = job.tags()
+    words = [] if isinstance(tags, str) else list(tags)
+    if isinstance(tags, str) or not all(type(word) is str for word in words):
+        raise UnserializableJob(f"{name} cannot be stored: tags() must give strings, such as ['customer:7'].")
+    return words
+
+
 def _refuse(name: str, job: Job, unfit: Unfit) -> NoReturn:
     sensitive = (job.sensitive,) if isinstance(job.sensitive, str) else job.sensitive
     place = unfit.field if unfit.field in sensitive else unfit.place  # the keys of a dict are values, too
@@ -190,4 +201,7 @@ def _checked(raw: Mapping[str, JSON], *, refers: bool) -> _Payload:
     name, version, fields = raw.get("job"), raw.get("jv"), raw.get("fields")
     if type(name) is not str or type(version) is not int or version < 1 or type(fields) is not dict:
         raise MalformedEnvelope("The payload lacks its job's name, version or fields.")
-    return _Payload(name, version, fields, refers)
+    meta = raw.get("meta")
+    tags = meta.get("tags") if type(meta) is dict else None
+    words = [tag for tag in tags if type(tag) is str] if type(tags) is list else []
+    return _Payload(name, version, fields, words, refers)

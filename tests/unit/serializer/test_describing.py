@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from flask_jobs.envelope import Envelope
+from flask_jobs.errors import UnserializableJob
 from flask_jobs.job import Job
 from flask_jobs.registry import Registry
 from flask_jobs.serializer import Serializer, Signer
@@ -56,6 +57,7 @@ def test_values_are_shown_as_text(
     assert serializer.describe(envelope_of(Echo(value))) == {
         "job": "echo",
         "version": 1,
+        "tags": [],
         "fields": {"value": text},
         "problem": None,
     }
@@ -154,3 +156,28 @@ def test_no_code_of_the_app_runs(registry: Registry, serializer: Serializer, sig
     assert serializer.describe(envelope)["fields"] == {
         "value": "[money('9.90'), order#7,00000000-0000-0000-0000-000000000007]"
     }
+
+
+class Tagged(Job):
+    def __init__(self, customer: int, tags: object = None) -> None:
+        self.customer = customer
+        self._words = tags
+
+    def tags(self) -> Any:
+        return [f"customer:{self.customer}", "mail"] if self._words is None else self._words
+
+
+def test_the_tags_of_a_job_are_fixed_at_dispatch_and_shown(
+    registry: Registry, serializer: Serializer, envelope_of: Callable[[Job], Envelope]
+) -> None:
+    registry.register("tagged")(Tagged)
+
+    assert serializer.describe(envelope_of(Tagged(7)))["tags"] == ["customer:7", "mail"]
+
+
+@pytest.mark.parametrize("tags", ["mail", [7], [None]])
+def test_tags_that_are_no_list_of_strings_are_refused(registry: Registry, serializer: Serializer, tags: object) -> None:
+    registry.register("tagged")(Tagged)
+
+    with pytest.raises(UnserializableJob, match=r"tags\(\) must give strings"):
+        serializer.encode(Tagged(7, tags))
