@@ -1,6 +1,7 @@
 """What helps to test an application's jobs, and a driver of your own."""
 
-from .fake import FakeQueue, PushedJob
+from .fake import FakeQueue
+from .pushed import PushedJob
 from .run import Result
 
 __all__ = ["FakeQueue", "PushedJob", "Result"]

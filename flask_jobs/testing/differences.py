@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .fake import PushedJob
+from .pushed import PushedJob
 
 SHOWN = 10
 

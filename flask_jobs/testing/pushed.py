@@ -1,0 +1,60 @@
+"""A recorded push, as tests look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..envelope import After, Push
+from ..job import Job
+from ..state import AppState
+
+Where = Callable[[Any], bool]
+
+
+@dataclass(frozen=True)
+class PushedJob:
+    """One recorded push. `delay` is in seconds, `after_commit` says that it waited for a commit."""
+
+    push: Push
+    connection: str
+    pushed_at: float
+    state: AppState
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.push.envelope.id
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return self.push.envelope.name
+
+    @property
+    def queue(self) -> str:
+        """The queue it was pushed on."""
+        return self.push.envelope.queue
+
+    @property
+    def delay(self) -> float:
+        """Seconds from the push until it is due."""
+        due = self.push.due
+        return due.seconds if isinstance(due, After) else due.instant - self.pushed_at
+
+    @property
+    def after_commit(self) -> bool:
+        """Whether it waited for a commit."""
+        return self.push.deferred
+
+    @cached_property
+    def job(self) -> Job:
+        """The job, rebuilt: values as of dispatch, models loaded now into the current app context's session."""
+        return self.state.serializer.decode(self.push.envelope)
+
+    def satisfies(self, where: Where) -> bool:
+        """Whether the condition holds for the job as a worker would see it, loaded in a session of its own."""
+        with self.state.fresh():
+            return bool(where(self.state.serializer.decode(self.push.envelope)))
