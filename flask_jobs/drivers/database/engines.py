@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -30,6 +32,10 @@ def engine_beside(app_engine: sa.Engine, *, durable: bool = False) -> sa.Engine:
     return open_engine(app_engine.url, durable=durable)
 
 
+# What is no text is shown as escapes: one damaged row must not keep all others from being read.
+_text = partial(str, encoding="utf-8", errors="backslashreplace")
+
+
 class _Settings:
     """What each of our SQLite connections is told when it is opened."""
 
@@ -39,6 +45,7 @@ class _Settings:
     def apply(self, connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
         # Transactions are begun by name; Python's driver would otherwise begin its own kind.
         connection.isolation_level = None
+        connection.text_factory = _text
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA synchronous = {self._synchronous}")
         cursor.close()
