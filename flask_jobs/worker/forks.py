@@ -14,7 +14,7 @@ from ..pipeline import Timer
 
 
 def ending_forks(timer: Timer) -> Timer:
-    """The timer, with the body's forked processes ended where the body ends, as they would be at the end of a script."""
+    """The timer, with what the body forks ended where the body ends, as it would be at the end of a script."""
 
     def timed(limit: float, body: Callable[[], None], *, grace: float = 0) -> None:
         timer(limit, partial(_call, body, os.getpid()), grace=grace)
