@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .envelope import Entry, ErrorRecord, Event
 
@@ -41,9 +41,20 @@ def dump(history: Sequence[Entry]) -> str | None:
 
 
 def load(text: str | None) -> tuple[Entry, ...]:
-    """The history from a store's text."""
-    rows = json.loads(text) if text else ()
-    return tuple(Entry(Event(event), at, attempt, reason, until) for event, at, attempt, reason, until in rows)
+    """The history from a store's text. One that cannot be read is empty, for it must keep no job from being run."""
+    if not text:
+        return ()
+    try:
+        return tuple(_entry(*row) for row in json.loads(text))
+    except (ValueError, TypeError, RecursionError):
+        return ()
+
+
+def _entry(event: str, at: float, attempt: int, reason: str, until: float | None) -> Entry:
+    numbers = (at, attempt) if until is None else (at, attempt, until)
+    if not isinstance(reason, str) or not all(isinstance(number, int | float) for number in numbers):
+        raise TypeError("no entry of a history")
+    return Entry(Event(event), at, attempt, reason, until)
 
 
 def storable(text: str) -> str:
@@ -71,21 +82,28 @@ def describe(error: BaseException) -> ErrorRecord:
 
 def _type_name(error: BaseException) -> str:
     cls = type(error)
-    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    return _said(
+        lambda: cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}",
+        "<an error whose type has no name>",
+    )
 
 
 def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # the user's own __str__ may raise anything; the record must be made all the same
-        return f"<str() of {type(error).__name__} raises>"
+    return _said(lambda: str(error), f"<str() of {_type_name(error).rpartition('.')[2]} raises>")
 
 
 def _traceback(error: BaseException) -> str:
+    # Formatting calls str() of every cause.
+    whole = _said(lambda: "".join(traceback.format_exception(error, limit=60)), "")
+    return whole or "".join(traceback.format_tb(error.__traceback__, limit=60))
+
+
+def _said(by: Callable[[], str], otherwise: str) -> str:
+    """What the error's own methods say. They may raise anything, and the record must be made all the same."""
     try:
-        return "".join(traceback.format_exception(error, limit=60))
-    except Exception:  # formatting calls str() of every cause, which may raise anything
-        return "".join(traceback.format_tb(error.__traceback__, limit=60))
+        return by()
+    except BaseException:  # SystemExit as well, which would end the worker
+        return otherwise
 
 
 def _causes(error: BaseException) -> list[BaseException]:

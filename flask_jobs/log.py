@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import traceback
@@ -22,8 +23,10 @@ def complain(
     try:
         logger.log(level, message, *args, extra=fields, exc_info=True)
     except Exception:  # the application's own handlers and filters may raise anything
-        if sys.stderr is not None:
-            traceback.print_exc(file=sys.stderr)
+        # Where a job has closed stderr, nobody is left to be told.
+        with contextlib.suppress(Exception):
+            if sys.stderr is not None:
+                traceback.print_exc(file=sys.stderr)
 
 
 def note(

@@ -20,6 +20,9 @@ _AGAIN = 5.0
 # How soon to try again when the alarm finds another frame running than the job's.
 _RETRY = 0.001
 
+# The kernel takes no longer timer. One that comes while the time is not up yet comes again.
+_LONGEST = 1e9
+
 # Timers count in microseconds, the monotonic clock in nanoseconds.
 _TOLERANCE = 0.001
 
@@ -104,7 +107,7 @@ class Alarm:
                 self._give_back(self._displaced, began)
 
     def _arm(self, delay: float) -> None:
-        before = signal.setitimer(signal.ITIMER_REAL, delay, _AGAIN)
+        before = signal.setitimer(signal.ITIMER_REAL, min(delay, _LONGEST), _AGAIN)
         if self._displaced is None:
             self._displaced = before
 

@@ -23,19 +23,31 @@ class Handlers:
         self._stop = stop
         self._hurry = hurry
         self._has_come = False
+        self._handler = self._receive
         self._previous: dict[signal.Signals, Any] = {}
+        self._blocked: set[int] = set()
         self._pid = os.getpid()
 
     def __enter__(self) -> Handlers:
         self._pid = os.getpid()
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._receive) for number in _STOPS}
+            self._previous = {number: signal.signal(number, self._handler) for number in _STOPS}
+            self._blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         return self
 
     def __exit__(self, *exception: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         self._previous.clear()
+
+    def insist(self) -> None:
+        """Take the signals again if a job has taken them or shut them out, or nothing could stop the worker."""
+        if not self._previous:
+            return
+        for number in _STOPS:
+            if signal.getsignal(number) is not self._handler:
+                signal.signal(number, self._handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._pid:

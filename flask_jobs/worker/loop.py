@@ -15,6 +15,7 @@ from ..executor import Executor
 from ..ids import new_id
 from ..outcome import Interrupted
 from .alarm import Alarm
+from .forks import ending_forks
 from .handlers import Handlers
 from .pause import Outage, pause
 from .processor import Delivery, Processor, Verdict
@@ -50,13 +51,14 @@ class Worker:
         self._settings = settings
         self._told = WorkerEvents(events.app, events.connection)
         self._alarm = Alarm()
+        self._handlers = Handlers(self.stop, self._alarm.interrupt)
         self._renewal = Renewal(driver, is_wanted=settings.renew, retry_after=settings.retry_after)
         self._processor = Processor(
             driver,
             executor,
             events,
             defaults=settings.defaults,
-            timer=self._alarm,
+            timer=ending_forks(self._alarm),
             is_stopping=lambda: self._is_stopping,
             jitter=jitter,
         )
@@ -77,7 +79,7 @@ class Worker:
     def run(self) -> Stop:
         """Take jobs until there is a reason to stop, and return it. A worker runs once."""
         self._began = clock.monotonic()
-        with self._alarm, self._renewal, Handlers(self.stop, self._alarm.interrupt):
+        with self._alarm, self._renewal, self._handlers:
             self._told.started(self._settings.queues)
             while (reason := self._reason_to_stop()) is None:
                 self._turn()
@@ -103,6 +105,7 @@ class Worker:
         return clock.monotonic() - self._began
 
     def _turn(self) -> None:
+        self._handlers.insist()
         try:
             popped, deliveries = self._next()
             for reclaimed in popped.reclaimed:

@@ -17,6 +17,9 @@ logger = logging.getLogger(__name__)
 # Renewed this many times within a lease, so that one lost renewal costs nothing.
 _TIMES = 3
 
+# No wait of Python's may be longer, in seconds.
+_LONGEST = 1e9
+
 # After a renewal that failed, the next try follows sooner than the next one would be due.
 _RETRY_SHARE = 10
 
@@ -92,7 +95,7 @@ class Renewal:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _run(self, driver: Renewable) -> None:
-        pause = every = self._retry_after / _TIMES
+        pause = every = min(self._retry_after / _TIMES, _LONGEST)
         while not self._ended.wait(pause):
             pause = every if self._renew(driver) else every / _RETRY_SHARE
 

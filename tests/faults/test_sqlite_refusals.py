@@ -6,6 +6,7 @@ import threading
 import pytest
 import sqlalchemy as sa
 
+from flask_jobs import clock
 from flask_jobs.drivers.database import DatabaseDriver, create_sql, engine_beside, metadata, open_engine
 from flask_jobs.envelope import Ack, Room, Sizes
 from flask_jobs.errors import ConfigurationError, SchemaMissing, StoreRefused
@@ -257,3 +258,51 @@ def test_an_engine_that_is_not_its_own_stays_open(file):
         assert engine.pool is pool
         assert connection.exec_driver_sql("SELECT 1").scalar() == 1
     engine.dispose()
+
+
+def replaced(file):
+    """Another database takes the file's place, as after a restore."""
+    for suffix in ("-wal", "-shm"):
+        file.with_name(f"{file.name}{suffix}").unlink(missing_ok=True)
+    other = file.with_name("other.db")
+    open_driver(other, wal=False).close()
+    other.replace(file)
+
+
+def test_what_is_pushed_after_the_file_was_replaced_is_in_the_new_file(file, driver):
+    driver.push([job()])
+    replaced(file)
+
+    driver.push([job()])
+
+    assert driver.size("default") == Sizes(ready=1)
+    with sqlite3.connect(file) as raw:
+        assert raw.execute("SELECT count(*) FROM flask_jobs").fetchone() == (1,)
+    raw.close()
+
+
+def test_a_worker_that_waits_hears_of_what_is_pushed_to_the_file_that_replaced_its_own(file, driver):
+    driver.wait(["default"], timeout=0.01, stopping=lambda: False)
+    replaced(file)
+    other = open_driver(file)
+    began = clock.monotonic()
+    pushing = threading.Timer(0.2, lambda: other.push([job()]))
+    pushing.start()
+
+    driver.wait(["default"], timeout=20, stopping=lambda: False)
+
+    pushing.join()
+    assert clock.monotonic() - began < 10
+    assert driver.size("default") == Sizes(ready=1)
+    other.close()
+
+
+def test_a_deleted_file_is_said_once_and_then_made_anew(file, driver):
+    driver.push([job()])
+    for path in file.parent.glob("jobs.db*"):
+        path.unlink()
+
+    with pytest.raises(SchemaMissing):
+        driver.push([job()])
+
+    assert driver.push([job()])[0].stored

@@ -108,6 +108,39 @@ def test_an_error_whose_str_raises_is_named_by_its_type() -> None:
     assert len(record.causes) == 1
 
 
+class Exiting(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+class Nameless(type):
+    def __getattribute__(cls, name: str) -> object:
+        raise RuntimeError("no")
+
+
+def test_an_error_whose_str_exits_ends_nobody() -> None:
+    error = Exiting()
+    error.__cause__ = Exiting()
+
+    record = history.describe(error)
+
+    assert record.message == "<str() of Exiting raises>"
+    assert record.causes[0].endswith("Exiting: <str() of Exiting raises>")
+
+
+def test_an_error_whose_type_tells_no_name_is_recorded() -> None:
+    error = Nameless("Strange", (Exception,), {})("what it says")
+
+    assert history.summary(error) == "<an error whose type has no name>: what it says"
+
+
+@pytest.mark.parametrize(
+    "text", ["{bad", "7", "[7]", '[["nope", 1, 1, "", null]]', '[["error", "a", 1, "", null]]', "[" * 100_000]
+)
+def test_a_history_that_cannot_be_read_is_empty(text: str) -> None:
+    assert history.load(text) == ()
+
+
 def test_at_most_twenty_causes_are_named_and_a_circle_ends() -> None:
     first = error = ValueError("0")
     for n in range(1, 40):

@@ -40,6 +40,9 @@ TABLE_OPTIONS: Mapping[str, Any] = {
 class Watch(Protocol):
     """Tells cheaply whether anything has been written. Safe to ask from several threads."""
 
+    def is_in_place(self) -> bool:
+        """Whether it still watches what is opened anew."""
+
     def count(self) -> int | None:
         """A number that differs from the one before if anything was written since; None if it cannot be told now."""
 

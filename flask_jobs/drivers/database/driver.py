@@ -153,6 +153,9 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
 
     def _watched(self) -> Watch:
         with self._watching:
+            if self._watch is not None and not self._watch.is_in_place():
+                self._watch.close()
+                self._watch = None
             if self._watch is None:
                 with self.reading():
                     self._watch = self.dialect.watch(self.engine)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
+
+from .sqlite_files import OpenFile
 
 BUSY_TIMEOUT = 5.0
 """Seconds that SQLite waits for another process's transaction to end."""
@@ -22,6 +26,7 @@ def open_engine(url: str | sa.URL, *, durable: bool = False) -> sa.Engine:
     # Threads beyond the pool's size get a connection all the same; the file's lock is what they wait for.
     engine = sa.create_engine(target, poolclass=sa.QueuePool, max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT})
     sa.event.listen(engine, "connect", _Settings(durable=durable).apply)
+    sa.event.listen(engine, "checkout", _refuse_a_lost_file)
     return engine
 
 
@@ -30,15 +35,30 @@ def engine_beside(app_engine: sa.Engine, *, durable: bool = False) -> sa.Engine:
     return open_engine(app_engine.url, durable=durable)
 
 
+# What is no text is shown as escapes: one damaged row must not keep all others from being read.
+_text = partial(str, encoding="utf-8", errors="backslashreplace")
+
+
+_FILE = "flask_jobs.file"
+
+
 class _Settings:
     """What each of our SQLite connections is told when it is opened."""
 
     def __init__(self, *, durable: bool) -> None:
         self._synchronous = "FULL" if durable else "NORMAL"
 
-    def apply(self, connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    def apply(self, connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
         # Transactions are begun by name; Python's driver would otherwise begin its own kind.
         connection.isolation_level = None
+        connection.text_factory = _text
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA synchronous = {self._synchronous}")
         cursor.close()
+        entry.info[_FILE] = OpenFile.of(connection)
+
+
+def _refuse_a_lost_file(connection: DBAPIConnection, entry: ConnectionPoolEntry, proxy: PoolProxiedConnection) -> None:
+    """Let the pool open the file anew where it was deleted or replaced: what the old one is told reaches nobody."""
+    if not entry.info[_FILE].is_in_place():
+        raise sa.exc.DisconnectionError

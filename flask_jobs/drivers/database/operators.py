@@ -14,7 +14,7 @@ from ...envelope import Sizes, State, StoredJob
 from ...validation import queue_name
 from .access import Access
 from .remembering import Memory
-from .rows import JOB_COLUMNS, JobRow
+from .rows import JOB_COLUMNS, job_row
 from .schema import DELAYED, READY, RESERVED, jobs, paused
 from .statements import Compiler, OwnTransaction, Statement, constant, limited, parameter
 
@@ -54,13 +54,13 @@ class Operators(Access, Inspectable, Clearable, Pausable):
             now = self.present(transaction)
             page = {"queue": queue, "after": after or "", "limit": limit, "now": now}
             rows = transaction.rows(self._operating.pages[state], page)
-            return [JobRow._make(row).stored_job(now) for row in rows]
+            return [job_row(row).stored_job(now) for row in rows]
 
     def find(self, job_id: str) -> StoredJob | None:
         """The stored job with this id, or None."""
         with self.reading() as transaction:
             rows = transaction.rows(self._operating.find, {"job_id": job_id})
-            return JobRow._make(rows[0]).stored_job(self.present(transaction)) if rows else None
+            return job_row(rows[0]).stored_job(self.present(transaction)) if rows else None
 
     def cancel(self, job_id: str) -> bool:
         """Remove a waiting job, and say whether it was there. A reserved one is not touched."""

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from ... import history
 from ...envelope import Popped, Reclaimed, Room
 from ..transitions import RECLAIMED_AT_ONCE, in_turn, taken_in
-from .rows import JOB_COLUMNS, JobRow
+from .rows import JOB_COLUMNS, JobRow, job_row
 from .schema import DELAYED, READY, RESERVED, jobs, paused
 from .statements import Compiler, OwnTransaction, Parameters, Statement, constant, limited, parameter
 
@@ -62,7 +62,8 @@ class Popping:
                 dues.append(held_until)
                 continue
             has_work = has_work or ready is not None
-            dues += [at for at in (delayed, reserved) if at is not None]
+            # Text is greater than every number, in SQL as well: what has been overwritten with it never falls due.
+            dues += [at for at in (delayed, reserved) if isinstance(at, int | float)]
         next_due = min((due for due in dues if due < 1e18), default=None)
         return Look(now, has_work or (next_due is not None and next_due <= now), next_due)
 
@@ -108,7 +109,7 @@ class Popping:
         expired: list[JobRow] = []
         for queue in queues:
             at = {"queue": queue, "now": now, "limit": RECLAIMED_AT_ONCE - len(expired)}
-            expired += map(JobRow._make, transaction.rows(self._expired, at))
+            expired += map(job_row, transaction.rows(self._expired, at))
         if expired:
             transaction.run_many(self._reclaim, [_reclaimed(row, now) for row in expired])
         return [Reclaimed(row.envelope, row.attempts, bool(row.alone)) for row in expired]
@@ -116,7 +117,7 @@ class Popping:
 
 def _read(transaction: OwnTransaction, lane: Statement, at: Parameters) -> Iterator[JobRow]:
     """The lane's rows; a generator, so that nothing is read of a lane whose turn does not come."""
-    yield from map(JobRow._make, transaction.stream(lane, at))
+    yield from map(job_row, transaction.stream(lane, at))
 
 
 def _reclaimed(row: JobRow, now: float) -> dict[str, object]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ... import history
 from ...envelope import (
@@ -19,7 +21,7 @@ from ...envelope import (
     StoredJob,
 )
 from ..transitions import storable
-from .schema import DELAYED, RESERVED, failed, jobs
+from .schema import COUNTERS, DELAYED, RESERVED, failed, jobs
 
 
 class JobRow(NamedTuple):
@@ -83,6 +85,21 @@ class JobRow(NamedTuple):
         if self.state == RESERVED:
             return State.RESERVED
         return State.DELAYED if self.state == DELAYED and self.at > now else State.READY
+
+
+def job_row(row: Sequence[Any]) -> JobRow:
+    """A row as it was read. What should be a number and is none, by whoever's hand, counts as 0, as it does in SQL."""
+    job = JobRow._make(row)
+    # One check of the types of all, because this is done for each job that is popped.
+    if _NUMERIC.issuperset(map(type, _numbers(job))):
+        return job
+    wrong = [name for name in _NUMBERS if type(getattr(job, name)) not in _NUMERIC]
+    return job._replace(**{name: None if name == "retry_until" else 0 for name in wrong})
+
+
+_NUMBERS = ("at", *COUNTERS, "pushed_at", "retry_until")
+_NUMERIC = {int, float, type(None)}
+_numbers = operator.attrgetter(*_NUMBERS)
 
 
 JOB_COLUMNS = [jobs.c[name] for name in JobRow._fields]
@@ -164,5 +181,8 @@ def dump_progress(progress: Progress) -> str:
 def _load_progress(text: str | None) -> Progress | None:
     if text is None:
         return None
-    done, total, message = json.loads(text)
+    try:
+        done, total, message = json.loads(text)
+    except (ValueError, TypeError):  # somebody else's hand; it is not worth more than the rest of the row
+        return None
     return Progress(done, total, message)

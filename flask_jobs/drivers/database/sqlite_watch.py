@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from .file_events import FileEvents
 from .sqlite_errors import is_locked
+from .sqlite_files import OpenFile
 
 # Without word from the kernel, the counter itself is polled. A short sleep is prompt, a long one idle.
 _POLLING = 0.012
@@ -36,11 +37,16 @@ class FileWatch:
         # A locked file is being written to just now; the next question comes soon enough.
         raw.execute("PRAGMA busy_timeout = 0")
         self._pooled = pooled
+        self._file = OpenFile.of(raw)
         self._raw = raw
         self._lock = threading.Lock()
         self._unsettled = 0
         self.count()
         self._events = self._file_events()
+
+    def is_in_place(self) -> bool:
+        """Whether the file is still the one that others open."""
+        return self._file.is_in_place()
 
     def count(self) -> int | None:
         """The counter of commits by others, or None while one is being written."""

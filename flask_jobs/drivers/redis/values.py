@@ -62,8 +62,11 @@ class StoredFields(NamedTuple):
 
 
 def decoded(value: bytes) -> str:
-    """The text of stored bytes."""
-    return value.decode("utf-8", "surrogatepass")
+    """The text of stored bytes. What is no text is shown as escapes, so that it can be told from what it was."""
+    try:
+        return value.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return value.decode("utf-8", "backslashreplace")
 
 
 def encoded(text: str) -> bytes:

@@ -141,6 +141,56 @@ def test_f37_a_delivery_whose_data_is_gone_becomes_a_failed_entry(driver, client
     assert driver.size("default") == Sizes()
 
 
+SOUND = "0\x1f0\x1f0\x1f0\x1fshop.send\x1fdefault\x1f1700000000.0\x1f\x1f\x1f\x1fbody"
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"",
+        b"garbage",
+        SOUND.replace("0", "abc", 1).encode(),
+        SOUND.replace("1700000000.0", "soon").encode(),
+        SOUND.replace("default", "elsewhere").encode(),
+    ],
+)
+def test_f37_damaged_data_becomes_a_failed_entry_as_it_is_and_keeps_nobody_waiting(driver, client, prefix, damaged):
+    bad, good = push(driver, 2)
+    client.hset(f"{{{prefix}:redis}}:jobs", bad, damaged)
+
+    listed = driver.jobs("default")
+    popped = pop(driver).reservations
+
+    (kept,) = driver.failed()
+    assert id_list(popped) == [good]
+    assert good in [job.envelope.id for job in listed]
+    assert (kept.envelope.id, kept.envelope.body) == (bad, damaged.decode())
+    assert "cannot be read" in kept.error.message
+    assert driver.size("default") == Sizes(reserved=1)
+
+
+def test_f37_damaged_data_of_a_running_job_becomes_a_failed_entry(driver, client, prefix):
+    push(driver, 2)
+    first, second = pop_one(driver), pop_one(driver)
+    for held in (first, second):
+        client.hset(f"{{{prefix}:redis}}:jobs", held.envelope.id, "garbage")
+
+    stale = driver.settle([Release(first, After(0.0), Counters(1), release(first, After(0.0)).entry), fail(second)])
+
+    assert stale == []
+    assert driver.count_failed() == 2
+    assert driver.size("default") == Sizes()
+
+
+def test_f37_a_body_that_is_no_text_is_popped_for_the_worker_to_judge(driver, client, prefix):
+    (job_id,) = push(driver, 1)
+    client.hset(f"{{{prefix}:redis}}:jobs", job_id, SOUND.encode() + b"\xff")
+
+    reservation = pop_one(driver)
+
+    assert reservation.envelope.body == "body\\xff"
+
+
 def test_f37_applications_with_other_prefixes_never_meet(open_driver, redis_url, client, prefix):
     with own_prefix(redis_url) as other_prefix:
         ours, theirs = open_driver(), open_driver(prefix=other_prefix)

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import freezegun
 import pytest
@@ -859,3 +860,57 @@ def test_an_attempt_may_be_due_at_once(bench: Bench):
     bench.work()
 
     assert attempts == [1, 2, 3]
+
+
+# Jobs that take what is the worker's
+
+
+def ignoring(self: Job) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def blocking(self: Job) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+@pytest.mark.parametrize("deafen", [ignoring, blocking])
+def test_a_job_that_shuts_signals_out_does_not_keep_the_worker_from_stopping(
+    bench: Bench, deafen: Callable[[Job], None]
+):
+    bench.knows("deafen", deafen)
+    bench.knows("stop", told(signal.SIGTERM))
+    for name in ("deafen", "stop", "stop"):
+        bench.store.add(name)
+
+    reason = bench.work()
+
+    assert reason is Stop.SIGNAL
+    assert bench.store.size("default") == Sizes(ready=1)
+
+
+def test_a_job_that_closes_stderr_does_not_end_the_worker(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    closed = (tmp_path / "stderr").open("w")
+    closed.close()
+    handler = logging.StreamHandler(closed)
+    logging.getLogger("flask_jobs").addHandler(handler)
+    monkeypatch.setattr("sys.stderr", closed)
+    bench.knows("demo", fail)
+    bench.store.add("demo")
+
+    reason = bench.work()
+
+    logging.getLogger("flask_jobs").removeHandler(handler)
+    assert reason is Stop.EMPTY
+    assert bench.signals() == ["job-processing", "job-released"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="without timers there are no limits")
+def test_a_time_limit_of_centuries_is_one(bench: Bench):
+    bench.knows("demo", lambda self: None, timeout=1e11)
+    bench.store.add("demo")
+
+    bench.work()
+
+    assert bench.signals() == ["job-processing", "job-processed"]

@@ -2,10 +2,10 @@
 -- Takes a waiting job out. A reserved one is in none of these lanes.
 local id = take()
 local value = call('HGET', JOBS, id)
-if not value then
+local queue = value and string.match(value, SOUND)
+if not queue then
   return 0
 end
-local queue = fields_of(value)[QUEUE]
 local gone = call('ZREM', base .. 'delayed:' .. queue, id) == 1
   or call('LREM', base .. 'head:' .. queue, 1, id) == 1
   or call('LREM', base .. 'ready:' .. queue, 1, id) == 1

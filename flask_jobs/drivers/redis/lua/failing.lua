@@ -25,6 +25,11 @@ end
 local GONE = '["flask_jobs.errors.MalformedEnvelope", "The data of this job is gone from the server: evicted, or ' ..
   'deleted by somebody else. Its id was still queued.", "", []]'
 
-local function bury_remains(id, queue)
-  bury(id, {'0', '0', '0', '0', 'unknown', queue, NOW, '', '', '', ''}, GONE)
+-- Damaged data is kept as it is, in place of a body.
+local DAMAGED = '["flask_jobs.errors.MalformedEnvelope", "The data of this job cannot be read: it was cut or changed ' ..
+  'on the server by somebody else.", "", []]'
+
+local function bury_remains(id, queue, value)
+  bury(id, {'0', '0', '0', '0', 'unknown', queue, NOW, '', '', '', value or ''}, value and DAMAGED or GONE)
+  call('HDEL', JOBS, id)
 end

@@ -4,6 +4,13 @@ local FIELDS = '^(%d+)\31(%d+)\31(%d+)\31(%d+)\31([^\31]*)\31([^\31]*)\31'
 local REST = '([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31(.*)$'
 local ENTRIES = 20
 
+-- What a value begins with that was written here; gives its queue.
+local SOUND = '^%d+\31%d+\31%d+\31%d+\31[^\31]*\31([^\31]*)\31[-+.%de]+\31[-+.%de]*\31[^\31]*\31[^\31]*\31'
+
+local function is_sound(value, queue)
+  return value and string.match(value, SOUND) == queue
+end
+
 local function fields_of(value)
   return {string.match(value, FIELDS .. REST)}
 end

@@ -1,5 +1,5 @@
 -- uses: common jobs
--- Where each of these jobs is and what is stored of it; nothing for one that is gone. A reserved one is looked
+-- Where each of these jobs is and what is stored of it; nothing for one that is gone or damaged. A reserved one is looked
 -- for among what the workers of its queue hold.
 local held = {}
 
@@ -18,10 +18,10 @@ end
 
 local function seen(id)
   local value = call('HGET', JOBS, id)
-  if not value then
+  local queue = value and string.match(value, SOUND)
+  if not queue then
     return {}
   end
-  local queue = select(6, string.match(value, FIELDS))
   local progress = call('HGET', PROGRESS, id) or ''
   local due = call('ZSCORE', base .. 'delayed:' .. queue, id)
   if due then

@@ -16,8 +16,8 @@ end
 local function take_in(queue, member, reclaimed)
   local receipt, id = split(member)
   local value = call('HGET', JOBS, id)
-  if not value then
-    bury_remains(id, queue)
+  if not is_sound(value, queue) then
+    bury_remains(id, queue, value)
     return
   end
   local fields, charged = fields_of(value), sub(receipt, 1, 1)
@@ -143,7 +143,7 @@ local function fill_once(load, queue)
   local remains = {}
   for i, id in ipairs(ids) do
     local value = values[i]
-    if value then
+    if is_sound(value, queue) then
       local seconds = expected(load, value)
       if not fits(load, seconds, value) then
         load.full = true
@@ -153,15 +153,15 @@ local function fill_once(load, queue)
       load.ids[place], load.values[place], load.queues[place] = id, value, queue
       load.used, load.bytes = load.used + seconds, load.bytes + #value
     else
-      remains[#remains + 1] = id
+      remains[#remains + 1] = i
     end
     count = i
   end
   if count > 0 then
     remove(queue, ids, lanes, count, both)
   end
-  for _, id in ipairs(remains) do
-    bury_remains(id, queue)
+  for _, i in ipairs(remains) do
+    bury_remains(ids[i], queue, values[i])
   end
   load.full = load.full or #load.ids >= load.limit
   return true

@@ -49,8 +49,8 @@ local function put_back_and_fail(count)
     end
     forget_progress({id})
     local value = call('HGET', JOBS, id)
-    if not value then
-      bury_remains(id, queue)
+    if not is_sound(value, queue) then
+      bury_remains(id, queue, value)
       return nil
     end
     return fields_of(value)
