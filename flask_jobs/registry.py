@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 from .errors import ConfigurationError, InvalidArgument, NotRegistered, UnknownJob, UnrebuildableJob
 from .job import Job, Task, task_job
 from .validation import job_name as checked_name
+from .validation import require_called
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -87,6 +88,7 @@ class JobNames:
         Stands above all other decorators of the class, `@dataclass` included. The same class registered anew
         under the same name, as a reloaded module does, takes the place of the old one.
         """
+        require_called(name, "@jobs.register")
 
         def add(cls: type[J]) -> type[J]:
             if not (isinstance(cls, type) and issubclass(cls, Job)):
@@ -104,6 +106,7 @@ class JobNames:
 
         `options` are the options of a job class, such as ``max_attempts=1``.
         """
+        require_called(name, "@jobs.task")
         for option in options:
             if option not in OPTIONS:
                 raise InvalidArgument(f"A job has no option {option!r}; known are {', '.join(OPTIONS)}.")
@@ -215,6 +218,7 @@ class ModelNames:
 
         `delete_when_missing`: a job whose row is gone when it is to run ends quietly instead of failing.
         """
+        require_called(name, "@jobs.model")
 
         def add(cls: type[T]) -> type[T]:
             if not isinstance(cls, type):

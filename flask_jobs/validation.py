@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import re
 import uuid
 
@@ -37,6 +38,15 @@ def job_name(name: object) -> str:
     raise InvalidArgument(
         f"{name!r} is no name to register: use 1 to 120 of A-Z a-z 0-9 . _ : / -, such as 'billing.send-invoice'."
     )
+
+
+def require_called(name: object, decorator: str) -> None:
+    """Raise `InvalidArgument` if the decorator was written bare, so that it got its class or function as the name."""
+    if isinstance(name, type) or inspect.isroutine(name):
+        raise InvalidArgument(
+            f"{decorator} above {name.__qualname__} needs the name to store it under: "
+            f"write {decorator}('billing.send-invoice'), with a name of yours."
+        )
 
 
 def job_id(value: object) -> str:

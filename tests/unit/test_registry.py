@@ -128,6 +128,21 @@ def test_a_name_that_cannot_be_stored_is_refused(registry: Registry, name: Any, 
         registrations[kind]()
 
 
+@pytest.mark.parametrize(
+    ("bare", "said"),
+    [
+        (lambda registry: registry.register(SendMail), r"@jobs\.register above SendMail needs the name"),
+        (lambda registry: registry.task(nightly), r"@jobs\.task above nightly needs the name"),
+        (lambda registry: registry.model(Order), r"@jobs\.model above Order needs the name"),
+    ],
+)
+def test_a_decorator_without_its_name_is_refused_where_it_stands(
+    registry: Registry, bare: Callable[[Registry], object], said: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        bare(registry)
+
+
 @pytest.mark.parametrize("thing", [Order, SendMail(), 7, lambda: None])
 def test_only_a_job_class_is_registered(registry: Registry, thing: Any) -> None:
     with pytest.raises(InvalidArgument, match="is no subclass of Job"):
