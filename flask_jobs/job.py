@@ -137,8 +137,17 @@ def require_job(job: object) -> None:
         return
     if isinstance(job, Task):
         raise InvalidArgument(f"{job.__name__} is a task: call it with its arguments to get the job to dispatch.")
-    given = f"the class {job.__qualname__}" if isinstance(job, type) else f"an object of type {type(job).__qualname__}"
-    raise InvalidArgument(f"Only a job can be dispatched, an instance of a Job class; this is {given}.")
+    raise InvalidArgument(f"Only a job can be dispatched, an instance of a Job class; this is {_given(job)}.")
+
+
+def _given(thing: object) -> str:
+    if isinstance(thing, type) and issubclass(thing, Job):
+        return f"the class {thing.__qualname__}: call it with its arguments"
+    if isinstance(thing, type):
+        return f"the class {thing.__qualname__}"
+    if inspect.isfunction(thing):
+        return f"the function {thing.__qualname__}: put @jobs.task('some.name') above it and call it"
+    return f"an object of type {type(thing).__qualname__}"
 
 
 def task_job(function: Callable[..., Any], options: Mapping[str, object]) -> type[TaskJob]:

@@ -689,7 +689,8 @@ def test_an_unregistered_job_is_refused_with_what_to_write(jobs_shop: Shop) -> N
     ("make", "message"),
     [
         (lambda shop: shop.jobs.task("counted")(nightly), r"nightly is a task: call it with its arguments"),
-        (lambda shop: Note, r"this is the class Note"),
+        (lambda shop: Note, r"this is the class Note: call it with its arguments"),
+        (lambda shop: nightly, r"this is the function nightly: put @jobs\.task\('some\.name'\) above it"),
         (lambda shop: "note", r"this is an object of type str"),
     ],
 )
