@@ -11,7 +11,7 @@ from ...driver import Driver
 from ...errors import ConfigurationError, SchemaMissing
 from ...validation import seconds
 from . import schema
-from .dialects import Dialect, dialect_of
+from .dialects import Dialect, dialect_named
 from .statements import AppTransaction, Compiler, OwnTransaction
 
 
@@ -37,7 +37,7 @@ class Access(Driver):
         self.retry_after = seconds(retry_after, what="retry_after")
         self.remember_ids = seconds(remember_ids, what="remember_ids")
         self.engine = engine
-        self.dialect: Dialect = dialect_of(engine)
+        self.dialect: Dialect = dialect_named(engine.dialect.name)
         self.compile = Compiler(self.dialect, engine, local_clock=clock == "local")
         self._wal = wal
         self._owns_engine = owns_engine

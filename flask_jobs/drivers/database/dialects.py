@@ -1,6 +1,6 @@
 """All that differs between the database servers: clock, locks, inserts that may meet a duplicate, types, waiting.
 
-A new server is one more `Dialect` here and a line in `dialect_of`.
+A new server is one more `Dialect` here and a line in `dialect_named`.
 """
 
 from __future__ import annotations
@@ -163,10 +163,14 @@ class Sqlite(Dialect):
         return sqlite_errors.translate(cause, engine.url.database or "")
 
 
-def dialect_of(engine: sa.Engine) -> Dialect:
-    """The dialect for the engine's server, or `ConfigurationError` if there is none."""
-    match engine.dialect.name:
+def dialect_named(server: str) -> Dialect:
+    """The dialect for a server, by SQLAlchemy's name for it, or `ConfigurationError` if there is none."""
+    match server:
         case "sqlite":
             return Sqlite()
         case other:
-            raise ConfigurationError(f"The database driver cannot keep jobs on {other!r} yet. It knows: sqlite.")
+            raise ConfigurationError(
+                f"The database driver cannot keep jobs on {other!r} yet. It knows: sqlite. Keep them in a file, "
+                "JOBS_CONNECTIONS = {'database': {'url': 'sqlite:////path/to/jobs.sqlite'}}, or on Redis, "
+                "JOBS_DEFAULT = 'redis'."
+            )

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
+from .dialects import dialect_named
 from .sqlite_files import OpenFile
 
 BUSY_TIMEOUT = 5.0
@@ -21,6 +22,7 @@ def open_engine(url: str | sa.URL, *, durable: bool = False) -> sa.Engine:
     `durable` also a power cut, at the price of a disk flush for each commit.
     """
     target = sa.make_url(url)
+    dialect_named(target.get_backend_name())  # before SQLAlchemy asks for the client of a server that cannot be used
     if target.get_backend_name() != "sqlite":
         return sa.create_engine(target, pool_pre_ping=True)
     # Threads beyond the pool's size get a connection all the same; the file's lock is what they wait for.
