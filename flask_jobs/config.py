@@ -113,7 +113,9 @@ def _connection(name: str, given: object, driver_keys: Callable[[str], Collectio
         default = {}  # another driver under a name of ours: its keys are no defaults for it
     merged = {**COMMON, **default, **given}
     if not isinstance(merged.get("driver"), str):
-        raise ConfigurationError(f'{where} needs a "driver", such as "database".')
+        raise ConfigurationError(
+            f'{where} needs a "driver", such as "database".{_nearest(str(name), DEFAULT_CONNECTIONS)}'
+        )
     try:
         own = driver_keys(merged["driver"])
     except ConfigurationError as error:

@@ -46,6 +46,7 @@ def test_other_keys_of_the_app_are_none_of_our_business() -> None:
         ({"JOBS_CONNECTIONS": {"database": "sqlite://"}}, r"JOBS_CONNECTIONS\['database'\] must be a dict"),
         ({"JOBS_CONNECTIONS": {"database": {"ulr": "x"}}}, "no setting 'ulr'. Did you mean 'url'"),
         ({"JOBS_CONNECTIONS": {"mail": {}}}, r"JOBS_CONNECTIONS\['mail'\] needs a \"driver\""),
+        ({"JOBS_CONNECTIONS": {"databaze": {}}}, r"needs a \"driver\".* Did you mean 'database'\?"),
         ({"JOBS_CONNECTIONS": {"mail": {"driver": "smoke"}}}, r"\['driver'\]: There is no driver 'smoke'"),
         ({"JOBS_CONNECTIONS": {"database": {"retry_after": -1}}}, r"\['retry_after'\] must be a finite number"),
         ({"JOBS_CONNECTIONS": {"database": {"retry_after": 0}}}, r"\['retry_after'\] must be more than 0"),
