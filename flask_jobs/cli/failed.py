@@ -16,7 +16,7 @@ from . import documents, exit_codes, parameters
 from .confirm import confirm, force_option
 from .group import jobs_cli
 from .interruption import Interruption
-from .output import json_option, show_json, show_json_with, show_table
+from .output import counted_jobs, json_option, show_json, show_json_with, show_table
 from .paging import failed_jobs
 from .reports import Removal, end_with, progress
 from .target import Target, connection_option
@@ -58,7 +58,7 @@ def forget(*, ids: Sequence[str], force: bool, connection: str | None, as_json: 
     """Delete failed jobs by their ids."""
     target = Target.of(connection)
     store = target.failed_store()
-    confirm(f"delete {len(ids)} failed job(s) from connection {target.name!r}", force=force)
+    confirm(f"delete {counted_jobs(len(ids), 'failed')} from connection {target.name!r}", force=force)
     removal = Removal()
     for given in ids:
         job_id = parameters.canonical(given)
@@ -97,7 +97,7 @@ def flush(
     if as_json:
         show_json({"connection": target.name, "flushed": count, "interrupted": interruption.requested})
     else:
-        click.echo(f"{count:,} failed jobs deleted.")
+        click.echo(f"{counted_jobs(count, 'failed')} deleted.")
     end_with(exit_codes.INTERRUPTED if interruption.requested else exit_codes.OK)
 
 
@@ -109,7 +109,7 @@ def _flush(store: StoresFailedJobs, age: float | None, queue: str | None, interr
         total += count
         if count < PORTION:
             break
-        progress(f"{total:,} failed jobs deleted")
+        progress(f"{counted_jobs(total, 'failed')} deleted")
         older_than = (age or 0.0) + max(clock.now() - began, 0.0)
     return total
 

@@ -82,6 +82,11 @@ def show_lines(lines: Iterable[str]) -> None:
         click.echo(plain(line))
 
 
+def counted_jobs(count: int, kind: str = "") -> str:
+    """So many jobs of a kind, in words: ``1 failed job``, ``1,200 jobs``."""
+    return " ".join(filter(None, (f"{count:,}", kind, "job" if count == 1 else "jobs")))
+
+
 def plain(value: object) -> str:
     """The value as text that cannot steer a terminal: what cannot be printed is shown as an escape."""
     text = "-" if value is None else str(value)

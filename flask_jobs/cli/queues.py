@@ -13,7 +13,7 @@ from . import exit_codes, parameters
 from .confirm import confirm, force_option
 from .group import jobs_cli
 from .interruption import Interruption
-from .output import json_option, show_json
+from .output import counted_jobs, json_option, show_json
 from .reports import Removal, end_with, progress
 from .target import Target, connection_option
 
@@ -29,15 +29,15 @@ def clear(*, queue: str | None, force: bool, connection: str | None, as_json: bo
     driver = target.clearable()
     emptied = queue or target.settings.queue
     size = driver.size(emptied)
-    what = f"delete {size.ready + size.delayed:,} waiting jobs from queue {emptied!r} of connection {target.name!r}"
-    confirm(what, force=force)
+    what = counted_jobs(size.ready + size.delayed, "waiting")
+    confirm(f"delete {what} from queue {emptied!r} of connection {target.name!r}", force=force)
     with Interruption() as interruption:
         count = _clear(driver, emptied, size, interruption)
     if as_json:
         document = {"connection": target.name, "queue": emptied, "cleared": count}
         show_json({**document, "interrupted": interruption.requested})
     else:
-        click.echo(f"{count:,} jobs deleted from queue {emptied}.")
+        click.echo(f"{counted_jobs(count)} deleted from queue {emptied}.")
     end_with(exit_codes.INTERRUPTED if interruption.requested else exit_codes.OK)
 
 
@@ -83,7 +83,7 @@ def cancel(*, ids: Sequence[str], force: bool, connection: str | None, as_json: 
     """Delete waiting jobs by their ids. Running ones are not touched."""
     target = Target.of(connection)
     driver = target.inspectable()
-    confirm(f"delete {len(ids)} waiting job(s) from connection {target.name!r}", force=force)
+    confirm(f"delete {counted_jobs(len(ids), 'waiting')} from connection {target.name!r}", force=force)
     removal = Removal()
     for given in ids:
         job_id = parameters.canonical(given)
@@ -105,5 +105,5 @@ def _clear(driver: Clearable, queue: str, size: Sizes, interruption: Interruptio
             break
         left, total = left - count, total + count
         if left:
-            progress(f"{total:,} jobs deleted")
+            progress(f"{counted_jobs(total)} deleted")
     return total

@@ -64,6 +64,16 @@ def test_clear_empties_one_queue_and_spares_what_runs(shop: Any) -> None:
     assert [job["id"] for job in shop.json("list")["jobs"]] == [running, other]
 
 
+def test_one_job_is_not_called_jobs(shop: Any) -> None:
+    shop.dispatch(shop.module.Note("x"))
+
+    asked = shop.invoke("clear")
+    done = shop.invoke("clear", "--force")
+
+    assert "would delete 1 waiting job from queue 'default'" in asked.stderr
+    assert done.stdout == "1 job deleted from queue default.\n"
+
+
 def test_clear_goes_in_portions_and_tells_how_far_it_is(shop: Any) -> None:
     with shop.app.app_context():
         shop.module.jobs.dispatch_many([shop.module.Note("x")] * 1_200, queue="mail")
