@@ -34,7 +34,7 @@ def play(stage: Stage) -> int:
     order(stage, shopper)
     kill_a_worker(stage)
     worker = finish_the_work(stage, shopper)
-    fail(stage, shopper)
+    fail(stage, shopper, worker)
     put_right(stage, shopper)
     code = close(stage, worker)
     return summary(stage, shopper, code)
@@ -98,7 +98,7 @@ def finish_the_work(stage: Stage, shopper: Shopper) -> Process:
     return worker
 
 
-def fail(stage: Stage, shopper: Shopper) -> None:
+def fail(stage: Stage, shopper: Shopper, worker: Process) -> None:
     """An order that the shop cannot invoice."""
     act(
         "Bo's invoice fails",
@@ -107,7 +107,10 @@ def fail(stage: Stage, shopper: Shopper) -> None:
     )
     print("\n    POST /orders")
     shopper.place_order("Bo Kern", "DR", {"cup": 6})
-    stage.wait_for(lambda: shopper.order(2)["status"] == "on hold", what="the job fails for good")
+    traceback_end = r"^\S+UnknownCountry: "  # the last that the worker says of it
+    stage.wait_for(lambda: worker.has_ended or worker.found(traceback_end), what="the job fails for good")
+    if worker.has_ended:
+        raise DemoFailed("The second worker ended.")
     print("\n    It is not lost either: a job that is given up on is kept, with all that happened to it.")
     stage.flask("jobs", "failed")
     stage.flask("jobs", "explain", failed_jobs(stage)[0]["id"])
@@ -150,6 +153,7 @@ def summary(stage: Stage, shopper: Shopper, worker_code: int) -> int:
     for promise, kept in promises.items():
         print(f"    {'✓' if kept else '✗'} {promise}")
     print(f"\n    {time.monotonic() - stage.started:.0f} seconds. To try it yourself, in two terminals:\n")
+    print("  $ . .venv/bin/activate    # in both: `make demo` has put flask there")
     print("  $ flask --app example_app run")
     print("  $ flask --app example_app jobs work --queue default,low")
     return 0 if all(promises.values()) else 1

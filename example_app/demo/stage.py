@@ -71,9 +71,9 @@ class Process:
         assert self._popen.stdout is not None
         with self._popen.stdout as lines:
             for line in lines:
-                self.lines.append(line.rstrip())
                 if self._shown:
                     self._show(line.rstrip())
+                self.lines.append(line.rstrip())  # who waits for a line goes on when it is shown
 
     def _show(self, line: str) -> None:
         if line.startswith("Traceback "):
