@@ -147,8 +147,17 @@ class Passage:
                 return Interrupted(str(error) or "the worker has to go")
             case KeyboardInterrupt() if self._is_stopping():
                 return Interrupted("KeyboardInterrupt while the worker stops")
+            case BaseExceptionGroup(exceptions=[only]) if _is_control(only):
+                # A task group hands on in a group what one of its tasks has said.
+                return self._ended_by(only)
             case _:
                 return Raised(error)
+
+
+def _is_control(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return len(error.exceptions) == 1 and _is_control(error.exceptions[0])
+    return isinstance(error, ReleaseJob | DiscardJob | FailJob)
 
 
 def _is_coroutine(job: Job) -> bool:

@@ -6,6 +6,7 @@ import datetime as dt
 import inspect
 import re
 import uuid
+from typing import TypeGuard
 
 from .envelope import After, At, When
 from .errors import InvalidArgument
@@ -19,11 +20,16 @@ _LONGEST = 10_000 * 365 * 86_400.0
 
 def queue_name(name: object) -> str:
     """The name itself, or `InvalidArgument`; the same rule for dispatch, drivers and command line."""
-    if isinstance(name, str) and _QUEUE.fullmatch(name):
+    if is_queue_name(name):
         return name
     raise InvalidArgument(
         f"{name!r} is no queue name: use 1 to 80 letters, digits, dots, dashes or underscores (A-Z a-z 0-9 . - _)."
     )
+
+
+def is_queue_name(name: object) -> TypeGuard[str]:
+    """Whether a queue may have this name."""
+    return isinstance(name, str) and _QUEUE.fullmatch(name) is not None
 
 
 def queue_names(text: str) -> list[str]:

@@ -90,7 +90,7 @@ def _key_part(column: sa.ColumnElement[Any], text: str) -> object:
 def _json_object(text: str) -> dict[str, object]:
     try:
         fields = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"That is no JSON: {error}.", param_hint="--json-fields") from None
     if not isinstance(fields, dict):
         raise click.BadParameter("It must be a JSON object of fields.", param_hint="--json-fields")
@@ -100,7 +100,7 @@ def _json_object(text: str) -> dict[str, object]:
 def _value(text: str) -> object:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -25,8 +25,8 @@ from .target import Target, connection_option
 @jobs_cli.command()
 @click.option("--queue", type=parameters.queue, help="Only jobs of this queue.")
 @click.option("--name", help="Only jobs of this name.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many at most.")
-@click.option("--before", type=click.IntRange(min=1), metavar="POSITION", help="Go on with those before this one.")
+@click.option("--limit", type=parameters.LIMIT, default=50, show_default=True, help="How many at most.")
+@click.option("--before", type=parameters.POSITION, metavar="POSITION", help="Go on with those before this one.")
 @connection_option
 @json_option
 def failed(

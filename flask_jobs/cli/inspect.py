@@ -43,7 +43,7 @@ def status(*, connection: str | None, as_json: bool) -> None:
 @jobs_cli.command("list")
 @click.option("--queue", type=parameters.queue, help="Only jobs of this queue.")
 @click.option("--state", type=parameters.STATES, help="Only jobs in this state.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many at most.")
+@click.option("--limit", type=parameters.LIMIT, default=50, show_default=True, help="How many at most.")
 @click.option("--after", type=parameters.job_id, metavar="ID", help="Go on after this job of the page before.")
 @connection_option
 @json_option

@@ -21,15 +21,15 @@ Row = Mapping[str, Any]
 ID_WIDTH = 36
 """How many characters a job id has."""
 
-_LAST = 253_402_300_799.0
-"""The last second of the year 9999, beyond which no calendar goes."""
+_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
+"""The seconds of the years 1 and 9999 beyond which no calendar goes."""
 
 
 def iso(instant: float | None) -> str | None:
     """The instant in ISO 8601 and UTC, to the millisecond."""
     if instant is None:
         return None
-    text = clock.as_datetime(min(instant, _LAST)).isoformat(timespec="milliseconds")
+    text = clock.as_datetime(min(max(instant, _FIRST), _LAST)).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
 
 

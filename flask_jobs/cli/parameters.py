@@ -13,6 +13,12 @@ from ..errors import InvalidArgument
 
 T = TypeVar("T")
 
+LIMIT = click.IntRange(min=1, max=1_000_000_000)
+"""How many lines are asked for."""
+
+POSITION = click.IntRange(min=1, max=2**63 - 1)
+"""The position of a failed job, as large as a store counts."""
+
 STATES = click.Choice([state.value for state in State])
 
 

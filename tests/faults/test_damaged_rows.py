@@ -70,3 +70,13 @@ def test_an_instant_that_is_no_number_is_waited_for_by_nobody(file, driver):
     popped = driver.pop(["default"], new_id(), Room())
 
     assert (popped.reservations, popped.next_due) == ((), None)
+
+
+@pytest.mark.parametrize("name", ["CAST(x'ff' AS TEXT)", "x'ff'", "'two words'", "7.5", "''"])
+def test_a_queue_that_can_have_no_such_name_hides_no_other(file, driver, name):
+    driver.push([job("alpha"), job("omega"), job("damaged")])
+    with sqlite3.connect(file) as raw:
+        raw.execute(f"UPDATE flask_jobs SET queue = {name} WHERE queue = 'damaged'")
+    raw.close()
+
+    assert [queue for queue in driver.queues() if queue != "7.5"] == ["alpha", "omega"]

@@ -518,6 +518,35 @@ def test_what_comes_out_of_a_coroutine_counts_as_from_plain_code(app: App, error
     assert got == (Raised(error) if outcome is Raised else outcome)
 
 
+@pytest.mark.parametrize(
+    ("errors", "outcome"),
+    [
+        ([ReleaseJob(5, "not yet")], Released(5, "not yet", started=True)),
+        ([DiscardJob("nothing")], Skipped("nothing")),
+        ([ReleaseJob(5), ValueError("x")], Raised),
+        ([ValueError("x")], Raised),
+    ],
+)
+def test_what_a_task_of_a_group_says_of_the_job_holds_if_nothing_else_went_wrong(
+    app: App, errors: list[BaseException], outcome: object
+):
+    async def say(error: BaseException) -> None:
+        raise error
+
+    async def handle(self: Job) -> None:
+        async with asyncio.TaskGroup() as outer:
+            outer.create_task(within())
+
+    async def within() -> None:
+        async with asyncio.TaskGroup() as group:
+            for error in errors:
+                group.create_task(say(error))
+
+    got = app.run(job(handle)).outcome
+
+    assert isinstance(got, Raised) if outcome is Raised else got == outcome
+
+
 async def wait_long() -> None:
     await asyncio.sleep(30)
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from ... import validation
 from ...driver import PORTION, Clearable, Inspectable, Pausable
 from ...envelope import Sizes, State, StoredJob
-from ...validation import queue_name
+from ...validation import is_queue_name, queue_name
 from .access import Access
 from .remembering import Memory
 from .rows import JOB_COLUMNS, job_row
@@ -38,12 +38,12 @@ class Operators(Access, Inspectable, Clearable, Pausable):
             return Sizes(*transaction.rows(self._operating.sizes, {"queue": queue})[0])
 
     def queues(self) -> list[str]:
-        """The names of all queues that hold a job or are paused, sorted."""
+        """The names of all queues that hold a job or are paused, sorted; what can be no name is left out."""
         with self.reading() as transaction:
             names = {row[0] for row in transaction.rows(self._operating.paused, {})}
             for next_queue in self._operating.next_queues:
                 names |= set(_walk(transaction, next_queue))
-            return sorted(names)
+            return sorted(filter(is_queue_name, names))
 
     def jobs(
         self, queue: str, *, state: State | None = None, after: str | None = None, limit: int = 50
@@ -135,10 +135,15 @@ class _Statements:
 
 def _walk(transaction: OwnTransaction, next_queue: Statement) -> list[str]:
     """The queues of one state, each found by a step in the index, however many jobs lie between."""
-    names: list[str] = []
-    while (name := transaction.rows(next_queue, {"after": names[-1] if names else ""})[0][0]) is not None:
-        names.append(name)
-    return names
+    names: dict[str, None] = {}
+    after = ""
+    while (name := transaction.rows(next_queue, {"after": after})[0][0]) is not None:
+        # A name that is no text is read as another one, which may stand anywhere in the order.
+        if name in names:
+            break
+        names[name] = None
+        after = name
+    return list(names)
 
 
 def _next_queue(state: int) -> sa.Select[Any]:

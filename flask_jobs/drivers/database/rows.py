@@ -94,7 +94,8 @@ def job_row(row: Sequence[Any]) -> JobRow:
     if _NUMERIC.issuperset(map(type, _numbers(job))):
         return job
     wrong = [name for name in _NUMBERS if type(getattr(job, name)) not in _NUMERIC]
-    return job._replace(**{name: None if name == "retry_until" else 0 for name in wrong})
+    right: dict[str, Any] = {name: None if name == "retry_until" else 0 for name in wrong}
+    return job._replace(**right)
 
 
 _NUMBERS = ("at", *COUNTERS, "pushed_at", "retry_until")

@@ -37,7 +37,7 @@ class FileWatch:
         # A locked file is being written to just now; the next question comes soon enough.
         raw.execute("PRAGMA busy_timeout = 0")
         self._pooled = pooled
-        self._file = OpenFile.of(raw)
+        self._file = OpenFile.of(pooled)
         self._raw = raw
         self._lock = threading.Lock()
         self._unsettled = 0

@@ -119,6 +119,7 @@ def test_a_job_that_cannot_be_made_ends_with_1_and_the_reason(shop: Any, argumen
         ["--field", "=x"],
         ["--field", "text=x", "--field", "text=y"],
         ["--json-fields", "{"],
+        ["--json-fields", "[" * 100_000],
         ["--json-fields", "[]"],
         ["--field", "text=x", "--delay", "-1"],
         ["--field", "text=x", "--id", "7"],

@@ -68,6 +68,13 @@ def test_a_page_of_the_list_says_how_to_go_on(shop: Any) -> None:
     assert "For more" not in shop.invoke("list", "--after", ids[1]).stdout
 
 
+@pytest.mark.parametrize(
+    "arguments", [("list", "--limit", "9" * 30), ("failed", "--limit", "9" * 30), ("failed", "--before", "9" * 30)]
+)
+def test_a_number_that_no_store_can_count_to_is_refused(shop: Any, arguments: tuple[str, ...]) -> None:
+    assert shop.invoke(*arguments).exit_code == 2
+
+
 def test_list_shows_only_the_queue_and_state_that_are_asked_for(shop: Any) -> None:
     shop.dispatch(shop.module.Note("x"), queue="mail")
     running = shop.dispatch(shop.module.Note("x"))
