@@ -1,0 +1,42 @@
+"""All that differs between the database servers: clock, locks, inserts that may meet a duplicate, types, waiting.
+
+A new server is one more `Dialect` in a module here and a line in `dialect_of`.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from ....errors import ConfigurationError
+from .dialect import Dialect, Overtaken, Select, Watch
+from .mysql import Mysql
+from .postgresql import Postgresql
+from .sqlite import Sqlite
+from .types import LONG_TEXT, SEQUENCE, TABLE_OPTIONS
+
+_KNOWN: dict[str, type[Dialect]] = {"sqlite": Sqlite, "postgresql": Postgresql, "mysql": Mysql, "mariadb": Mysql}
+
+
+def dialect_of(engine: sa.Engine) -> Dialect:
+    """The dialect for the engine's server, or `ConfigurationError` if there is none."""
+    name = engine.dialect.name
+    if name in _KNOWN:
+        return _KNOWN[name]()
+    raise ConfigurationError(
+        f"The database driver cannot keep jobs on {name!r}. It knows: {', '.join(sorted(_KNOWN))}."
+    )
+
+
+__all__ = [
+    "LONG_TEXT",
+    "SEQUENCE",
+    "TABLE_OPTIONS",
+    "Dialect",
+    "Mysql",
+    "Overtaken",
+    "Postgresql",
+    "Select",
+    "Sqlite",
+    "Watch",
+    "dialect_of",
+]
