@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.apps import KINDS, Shop
+from tests.databases import Databases
 
 
 @pytest.fixture
@@ -37,3 +38,10 @@ def each_shop(request: pytest.FixtureRequest, open_shop: Callable[..., Shop]) ->
     shop = open_shop(request.param)
     with shop.context():
         yield shop
+
+
+@pytest.fixture(scope="session")
+def databases() -> Iterator[Databases]:
+    """Databases of our own, one on each server that is asked for."""
+    with Databases() as found:
+        yield found

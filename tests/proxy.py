@@ -1,7 +1,8 @@
-"""A small TCP proxy before a Redis server, which can cut, freeze, delay, and lead elsewhere.
+"""A small TCP proxy before a server, which can cut, freeze, delay, and lead elsewhere.
 
 It reads what clients send command by command, so that it can cut at an exact one: before it reaches the server, or
-after the server has carried it out and before the answer comes back.
+after the server has carried it out and before the answer comes back. It knows the commands of Redis; of what others
+send, each message counts as one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class _Cut:
 class Proxy:
     """Listens on a port of its own and passes everything on to `target`, a port of the loopback."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, *, is_redis: bool = True) -> None:
+        self._is_redis = is_redis
         self.target = target
         self.delay = 0.0
         self.cuts_made = 0
@@ -106,7 +108,7 @@ class Proxy:
                 received = client.recv(1 << 20)
                 if not received:
                     return
-                commands, unread = _split(unread + received)
+                commands, unread = _split(unread + received) if self._is_redis else ([received], b"")
                 for command in commands:
                     cut = self._falls_on(command)
                     if cut is None:
@@ -121,7 +123,7 @@ class Proxy:
         """The cut that is to be made at this command, if one is."""
         with self._lock:
             cut = self._cut
-            if cut is None or not command.split(b"\r\n", 3)[2].upper().startswith(cut.matching):
+            if cut is None or not self._matches(command, cut.matching):
                 return None
             if cut.pass_on > 0:
                 cut.pass_on -= 1
@@ -129,6 +131,11 @@ class Proxy:
             self._cut = None
             self.cuts_made += 1
             return cut
+
+    def _matches(self, command: bytes, wanted: bytes) -> bool:
+        if self._is_redis:
+            return command.split(b"\r\n", 3)[2].upper().startswith(wanted)
+        return wanted in command
 
 
 def _split(stream: bytes) -> tuple[list[bytes], bytes]:
@@ -157,9 +164,9 @@ def _end_of_command(stream: bytes, start: int) -> int | None:
 
 
 @contextmanager
-def proxy_to(port: int) -> Iterator[Proxy]:
+def proxy_to(port: int, *, is_redis: bool = True) -> Iterator[Proxy]:
     """A proxy before the server on this port."""
-    proxy = Proxy(port)
+    proxy = Proxy(port, is_redis=is_redis)
     try:
         yield proxy
     finally:

@@ -60,7 +60,7 @@ class BuiltIn:
 
 
 BUILT_IN: Mapping[str, DriverFactory] = {
-    "database": BuiltIn(".database", frozenset({"url", "engine", "durable", "wal"})),
+    "database": BuiltIn(".database", frozenset({"url", "engine", "durable", "wal", "notify"})),
     "redis": BuiltIn(".redis", frozenset({"url", "prefix", "client"})),
     "sync": BuiltIn(".sync", frozenset()),
 }

@@ -29,6 +29,7 @@ def start(script, *arguments, **environment):
     """A process that runs a script of `processes/` and prints one JSON value."""
     return subprocess.Popen(
         [sys.executable, PROCESSES / script, *map(str, arguments)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -94,8 +94,8 @@ def test_a_missing_directory_is_named(tmp_path):
 
 
 def test_another_server_is_refused_with_a_way_out_even_if_its_client_is_missing():
-    with pytest.raises(ConfigurationError, match=r"cannot keep jobs on 'postgresql' yet.* JOBS_DEFAULT = 'redis'"):
-        open_engine("postgresql://127.0.0.1/shop")
+    with pytest.raises(ConfigurationError, match=r"cannot keep jobs on 'oracle'.* JOBS_DEFAULT = 'redis'"):
+        open_engine("oracle://127.0.0.1/shop")
 
 
 def test_a_directory_in_place_of_the_file_is_named(tmp_path):

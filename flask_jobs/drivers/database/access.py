@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import DBAPICursor
+from sqlalchemy.pool import PoolProxiedConnection
 
+from ... import clock as clocks
 from ...driver import Driver
-from ...errors import ConfigurationError, SchemaMissing
+from ...errors import ConfigurationError, ConnectionLost, SchemaMissing, Stored
 from ...validation import seconds
 from . import schema
-from .dialects import Dialect, dialect_named
-from .statements import AppTransaction, Compiler, OwnTransaction
+from .bell import Bell
+from .dialects import Dialect, dialect_of
+from .dialects.postgresql import run_alone
+from .statements import AppTransaction, Compiler, OwnTransaction, Row
+from .text import Parameters, Statement
+
+
+@dataclass(slots=True)
+class Fate:
+    """What would be known of a transaction if its connection were lost now."""
+
+    stored: Stored = Stored.NO
 
 
 class Access(Driver):
@@ -30,6 +44,7 @@ class Access(Driver):
         remember_ids: float = 3_600.0,
         clock: str = "store",
         wal: bool = True,
+        notify: bool = True,
         owns_engine: bool = True,
     ) -> None:
         if clock not in ("store", "local"):
@@ -37,8 +52,9 @@ class Access(Driver):
         self.retry_after = seconds(retry_after, what="retry_after")
         self.remember_ids = seconds(remember_ids, what="remember_ids")
         self.engine = engine
-        self.dialect: Dialect = dialect_named(engine.dialect.name)
+        self.dialect: Dialect = dialect_of(engine)
         self.compile = Compiler(self.dialect, engine, local_clock=clock == "local")
+        self.bell = Bell(self.compile, notify=notify)
         self._wal = wal
         self._owns_engine = owns_engine
         self._ready = False
@@ -50,7 +66,8 @@ class Access(Driver):
             self.dialect.refuse_unusable(self.engine)
             with self.engine.connect() as connection:
                 self.dialect.make_ready(connection, wal=self._wal)
-                self._make_tables(connection)
+            self._make_tables()
+            self._try_out()
         self._ready = True
 
     def close(self) -> None:
@@ -59,35 +76,64 @@ class Access(Driver):
             self.engine.dispose()
 
     @contextmanager
-    def writing(self) -> Iterator[OwnTransaction]:
-        """A transaction that may read before it writes; it is committed at the end, or leaves nothing behind."""
-        with self.translating():
-            self._be_ready()
-            connection = self.engine.raw_connection()
+    def writing(self, *, lasting: bool = True) -> Iterator[OwnTransaction]:
+        """A transaction that may read before it writes; it is committed at the end, or leaves nothing behind.
+
+        If it is not `lasting`, a power cut may lose it, where that makes it quicker.
+        """
+        with self.translating() as fate, self.lending() as connection:
             try:
-                self.dialect.begin(connection)
+                self.dialect.begin(connection, lasting=lasting)
                 transaction = OwnTransaction(connection)
                 try:
                     yield transaction
                 finally:
                     transaction.end_streams()
-                connection.commit()
-            except BaseException:
-                connection.rollback()
+                fate.stored = Stored.UNKNOWN
+                self.dialect.commit(connection)
+            except Exception:
+                self._roll_back(connection)
                 raise
-            finally:
-                connection.close()
+
+    def run_alone(self, statement: Statement, parameters: Parameters, *, lasting: bool) -> Sequence[Row]:
+        """The rows of one statement that is a transaction of its own; on PostgreSQL only."""
+        with self._alone(statement, parameters, lasting=lasting) as cursor:
+            return cursor.fetchall()
+
+    def change_alone(self, statement: Statement, parameters: Parameters) -> None:
+        """Run one statement that finds nothing as a transaction of its own, not lasting; on PostgreSQL only."""
+        with self._alone(statement, parameters, lasting=False):
+            pass
+
+    @contextmanager
+    def _alone(self, statement: Statement, parameters: Parameters, *, lasting: bool) -> Iterator[DBAPICursor]:
+        module = self.engine.dialect.loaded_dbapi
+        bound = statement.bind({"now": clocks.now(), **parameters})
+        with self.translating() as fate, self.lending() as connection:
+            fate.stored = Stored.UNKNOWN
+            yield run_alone(connection, module, statement.text, bound, lasting=lasting)
 
     @contextmanager
     def reading(self) -> Iterator[OwnTransaction]:
         """A connection to read with, which takes no write lock."""
-        with self.translating():
-            self._be_ready()
-            connection = self.engine.raw_connection()
-            try:
-                yield OwnTransaction(connection)
-            finally:
-                connection.close()
+        with self.translating(), self.lending() as connection:
+            yield OwnTransaction(connection)
+            self.dialect.end_reading(connection)
+
+    @contextmanager
+    def lending(self) -> Iterator[PoolProxiedConnection]:
+        """A connection of the pool, with the tables in place. One that is lost does not go back."""
+        self._be_ready()
+        connection = self.engine.raw_connection()
+        try:
+            with self.dialect.lending(connection):
+                yield connection
+        except BaseException as error:
+            if self._is_of_no_use(error, connection):
+                self._discard(connection, alone=not isinstance(error, Exception))
+            raise
+        finally:
+            connection.close()
 
     @contextmanager
     def within(self, connection: sa.Connection) -> Iterator[AppTransaction]:
@@ -108,16 +154,45 @@ class Access(Driver):
             return
         self.dialect.refuse_unusable(self.engine)
         with self.engine.connect() as connection:
-            if not self._tables_are_there(connection):
-                self._require_right_to_make_tables()
-                self._make_tables(connection)
+            found = self._tables_are_there(connection)
+        if not found:
+            self._require_right_to_make_tables()
+            self._make_tables()
+        self._try_out()
         self._ready = True
 
-    def _make_tables(self, connection: sa.Connection) -> None:
-        self.dialect.begin(connection.connection)
-        self._tables_are_there(connection)
-        schema.create_tables(connection)
-        connection.commit()
+    def _make_tables(self) -> None:
+        with self.dialect.creating(self.engine) as connection:
+            self._tables_are_there(connection)
+            schema.create_tables(connection)
+
+    def _try_out(self) -> None:
+        with self.engine.connect() as connection:
+            self.dialect.try_out(connection)
+
+    def _roll_back(self, connection: PoolProxiedConnection) -> None:
+        try:
+            self.dialect.rollback(connection)
+        except self.engine.dialect.loaded_dbapi.Error:
+            # The server rolls back what it has lost the client of.
+            connection.invalidate()
+
+    def _is_of_no_use(self, error: BaseException, connection: PoolProxiedConnection) -> bool:
+        """Whether the server is gone, or something cut in while it answered."""
+        if not isinstance(error, Exception):
+            return True
+        if not isinstance(error, self.engine.dialect.loaded_dbapi.Error):
+            return False
+        dialect = self.engine.dialect
+        is_closed = connection.is_valid and dialect.is_disconnect(error, connection.dbapi_connection, None)
+        return is_closed or isinstance(self.dialect.translate(error, self.engine, Stored.NO), ConnectionLost)
+
+    def _discard(self, connection: PoolProxiedConnection, *, alone: bool) -> None:
+        if connection.is_valid:
+            connection.invalidate()
+        if self._owns_engine and not alone:
+            # The other idle connections will have met the same fate.
+            self.engine.dispose()
 
     def _make_tables_within(self, connection: sa.Connection) -> None:
         if self._tables_are_there(connection):
@@ -143,12 +218,13 @@ class Access(Driver):
         return version is not None
 
     @contextmanager
-    def translating(self) -> Iterator[None]:
+    def translating(self) -> Iterator[Fate]:
         """Turn the server's errors into the library's own: the one place where that is done."""
+        fate = Fate()
         try:
-            yield
+            yield fate
         except Exception as error:  # which classes the server's driver raises, only the dialect knows
-            own = self.dialect.translate(error, self.engine)
+            own = self.dialect.translate(error, self.engine, fate.stored)
             if own is None:
                 raise
             # The tables may have been dropped since they were seen.

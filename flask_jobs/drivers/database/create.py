@@ -15,24 +15,27 @@ from .engines import engine_beside, open_engine
 
 FILE = "jobs.sqlite"
 
+_FLAGS = {"durable": False, "wal": True, "notify": True}
+
 
 def create(settings: ConnectionSettings, surroundings: Surroundings) -> DatabaseDriver:
     """The driver of a connection with ``"driver": "database"``."""
     where = f"JOBS_CONNECTIONS[{settings.name!r}]"
-    durable, wal = (_flag(settings, where, key, default) for key, default in (("durable", False), ("wal", True)))
+    flags = {key: _flag(settings, where, key, default) for key, default in _FLAGS.items()}
     url, given = settings.options.get("url"), settings.options.get("engine")
     if url is not None and given is not None:
         raise ConfigurationError(f"{where} has a url and an engine: give one of them.")
     if given is not None and not isinstance(given, sa.Engine):
         raise ConfigurationError(f"{where}['engine'] must be a SQLAlchemy Engine, not {type(given).__name__}.")
     app_engine = surroundings.app_engine() if url is None and given is None else given
-    engine = given or _own_engine(url, app_engine, surroundings.instance_path, where, durable=durable)
+    engine = given or _own_engine(url, app_engine, surroundings.instance_path, where, durable=flags["durable"])
     driver = DatabaseDriver(
         engine,
         retry_after=settings.retry_after,
         remember_ids=settings.remember_ids,
         clock=settings.clock or ("local" if surroundings.testing else "store"),
-        wal=wal,
+        wal=flags["wal"],
+        notify=flags["notify"],
         app_engine=app_engine,
         owns_engine=engine is not app_engine,
     )

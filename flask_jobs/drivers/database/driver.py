@@ -11,12 +11,18 @@ from ... import clock as clocks
 from ...driver import KeepsTables, Renewable, TracksProgress, Transactional
 from ...envelope import Exchange, Popped, Progress, Push, Pushed, Reservation, Room, Settlement
 from ...validation import queue_name
-from .dialects import Watch
+from .access import Access
+from .dialects import Mysql, Postgresql, Watch
 from .failed import FailedJobs
+from .mysql_pushing import MysqlPushing
+from .mysql_steps import MysqlPopping, MysqlSettling
 from .operators import Operators
 from .popping import Look, Popping
+from .postgresql_exchange import OneTrip
+from .postgresql_pushing import PostgresqlPushing
 from .pushing import Pushing, check_names
 from .remembering import Memory
+from .retrying import repeated_if_overtaken
 from .schema import create_sql
 from .settling import Settling
 
@@ -37,26 +43,43 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
         remember_ids: float = 3_600.0,
         clock: str = "store",
         wal: bool = True,
+        notify: bool = True,
         app_engine: sa.Engine | None = None,
         owns_engine: bool = True,
     ) -> None:
         super().__init__(
-            engine, retry_after=retry_after, remember_ids=remember_ids, clock=clock, wal=wal, owns_engine=owns_engine
+            engine,
+            retry_after=retry_after,
+            remember_ids=remember_ids,
+            clock=clock,
+            wal=wal,
+            notify=notify,
+            owns_engine=owns_engine,
         )
         self.memory = Memory(self.compile, remember_ids=self.remember_ids, retry_after=self.retry_after)
-        self._pushing = Pushing(self.compile, self.memory)
-        self._popping = Popping(self.compile, retry_after=self.retry_after)
-        self._settling = Settling(self.compile, self.memory, retry_after=self.retry_after)
+        self._pushing = _pushing(self, self.memory)
+        is_mysql = isinstance(self.dialect, Mysql)
+        self._popping = (MysqlPopping if is_mysql else Popping)(self.compile, retry_after=self.retry_after)
+        self._settling = (MysqlSettling if is_mysql else Settling)(
+            self.compile, self.memory, self.bell, retry_after=self.retry_after
+        )
+        self._one_trip = None
+        if isinstance(self.dialect, Postgresql):
+            self._one_trip = OneTrip(self, self.memory, self._popping, self._settling)
+        self._notify = notify
         self._app_engine = app_engine
         self._found_nothing = True
         self._watching = threading.Lock()
         self._watch: Watch | None = None
 
+    @repeated_if_overtaken
     def push(self, pushes: Sequence[Push]) -> list[Pushed]:
         """Store the jobs in one transaction, each once by its id."""
         check_names(pushes)
         if not pushes:
             return []
+        if isinstance(self._pushing, PostgresqlPushing) and (stored := self._pushing.store_at_once(pushes)) is not None:
+            return stored
         with self.writing() as transaction:
             return self._pushing.store(transaction, pushes)
 
@@ -82,27 +105,31 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
                 return look.popped()
         return self.exchange((), names, token, room).popped
 
+    @repeated_if_overtaken
     def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
         """Settle deliveries, each whole or not at all, and return those that came too late."""
         if not settlements:
             return []
+        if self._one_trip is not None and self._one_trip.serves(settlements):
+            return self._one_trip.settle(settlements)
         with self.writing() as transaction:
             return self._settling.settle(transaction, settlements)
 
+    @repeated_if_overtaken
     def exchange(self, settlements: Sequence[Settlement], queues: Sequence[str], token: str, room: Room) -> Exchange:
         """Settle, then pop, in one transaction."""
         names = [queue_name(queue) for queue in queues]
-        with self.writing() as transaction:
-            stale = self._settling.settle(transaction, settlements) if settlements else []
-            popped = self._popping.take(transaction, names, token, room, self.present(transaction))
+        stale, popped = self._exchange(settlements, names, token, room)
         self._found_nothing = not popped.reservations
         return Exchange(tuple(stale), popped)
 
+    @repeated_if_overtaken
     def recover(self, token: str, keep: Collection[str] = ()) -> int:
         """Put back, uncharged and at the head of their queues, what the pop with this token still holds."""
         with self.writing() as transaction:
             return self._settling.recover(transaction, token, keep)
 
+    @repeated_if_overtaken
     def renew(self, reservations: Sequence[Reservation]) -> list[Reservation]:
         """Extend the live leases by `retry_after` from now and return those that are lost."""
         if not reservations:
@@ -110,6 +137,7 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
         with self.writing() as transaction:
             return self._settling.renew(transaction, reservations)
 
+    @repeated_if_overtaken
     def note_progress(self, reservation: Reservation, progress: Progress) -> bool:
         """Store the latest progress beside the job; false when the reservation is stale."""
         with self.writing() as transaction:
@@ -134,6 +162,20 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
             watch.close()
         super().close()
 
+    def _exchange(
+        self, settlements: Sequence[Settlement], queues: Sequence[str], token: str, room: Room
+    ) -> tuple[list[Settlement], Popped]:
+        stale: list[Settlement] = []
+        if self._one_trip is not None and self._one_trip.serves(settlements):
+            stale, popped = self._one_trip.exchange(settlements, queues, token, room)
+            if popped is not None:
+                return stale, popped if popped.reservations else self._look(queues).popped()
+            settlements = ()
+        with self.writing(lasting=bool(settlements)) as transaction:
+            if settlements:
+                stale = self._settling.settle(transaction, settlements)
+            return stale, self._popping.take(transaction, queues, token, room, self.present(transaction))
+
     def _look(self, queues: Sequence[str]) -> Look:
         with self.reading() as transaction:
             return self._popping.look(transaction, queues)
@@ -142,7 +184,7 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
         watch, seen = self._watched(), None
         while not stopping() and (left := deadline - clocks.monotonic()) > 0:
             # Asked before the look, so that what is committed after the look changes the next count.
-            count = watch.count()
+            count = watch.count(queues)
             if count is not None and count != seen:
                 seen = count
                 look = self._look(queues)
@@ -157,9 +199,19 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
                 self._watch.close()
                 self._watch = None
             if self._watch is None:
-                with self.reading():
-                    self._watch = self.dialect.watch(self.engine)
+                with self.lending():
+                    self._watch = self.dialect.watch(self.engine, notify=self._notify)
             return self._watch
+
+
+def _pushing(access: Access, memory: Memory) -> Pushing:
+    match access.dialect:
+        case Postgresql():
+            return PostgresqlPushing(access, memory)
+        case Mysql() as dialect:
+            return MysqlPushing(access.compile, memory, dialect)
+        case _:
+            return Pushing(access.compile, memory)
 
 
 # A server's clock may stand still for so long, and what is due must be due by it, too, when the wait ends.

@@ -9,6 +9,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from .dialects import dialect_named
+from .server_engines import open_mysql, open_postgresql
 from .sqlite_files import OpenFile
 
 BUSY_TIMEOUT = 5.0
@@ -19,17 +20,20 @@ def open_engine(url: str | sa.URL, *, durable: bool = False) -> sa.Engine:
     """An engine for jobs alone, never shared with the app's own work.
 
     On SQLite it waits up to `BUSY_TIMEOUT` for a lock. What is committed survives the death of any process; with
-    `durable` also a power cut, at the price of a disk flush for each commit.
+    `durable` also a power cut, at the price of a disk flush for each commit. A server has a few
+    seconds to let us in and to answer.
     """
     target = sa.make_url(url)
-    dialect_named(target.get_backend_name())  # before SQLAlchemy asks for the client of a server that cannot be used
-    if target.get_backend_name() != "sqlite":
-        return sa.create_engine(target, pool_pre_ping=True)
-    # Threads beyond the pool's size get a connection all the same; the file's lock is what they wait for.
-    engine = sa.create_engine(target, poolclass=sa.QueuePool, max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT})
-    sa.event.listen(engine, "connect", _Settings(durable=durable).apply)
-    sa.event.listen(engine, "checkout", _refuse_a_lost_file)
-    return engine
+    match target.get_backend_name():
+        case "sqlite":
+            return _open_sqlite(target, durable=durable)
+        case "postgresql":
+            return open_postgresql(target)
+        case "mysql" | "mariadb":
+            return open_mysql(target)
+        case other:
+            dialect_named(other)  # refuses, before SQLAlchemy asks for a client that would be of no use
+            return sa.create_engine(target)
 
 
 def engine_beside(app_engine: sa.Engine, *, durable: bool = False) -> sa.Engine:
@@ -37,9 +41,16 @@ def engine_beside(app_engine: sa.Engine, *, durable: bool = False) -> sa.Engine:
     return open_engine(app_engine.url, durable=durable)
 
 
+def _open_sqlite(url: sa.URL, *, durable: bool) -> sa.Engine:
+    # Threads beyond the pool's size get a connection all the same; the file's lock is what they wait for.
+    engine = sa.create_engine(url, poolclass=sa.QueuePool, max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT})
+    sa.event.listen(engine, "connect", _Settings(durable=durable).apply)
+    sa.event.listen(engine, "checkout", _refuse_a_lost_file)
+    return engine
+
+
 # What is no text is shown as escapes: one damaged row must not keep all others from being read.
 _text = partial(str, encoding="utf-8", errors="backslashreplace")
-
 
 _FILE = "flask_jobs.file"
 

@@ -14,6 +14,7 @@ from ...envelope import Counters, FailedJob, Hook
 from ...validation import queue_name, seconds
 from ..transitions import moved_deadline, retried
 from .access import Access
+from .retrying import repeated_if_overtaken
 from .rows import FAILED_COLUMNS, FailedRow
 from .schema import READY, failed, jobs
 from .statements import Compiler, OwnTransaction, constant, limited, parameter
@@ -50,12 +51,14 @@ class FailedJobs(Access, StoresFailedJobs):
         with self.reading() as transaction:
             return int(transaction.rows(self._failed.newest, {})[0][0])
 
+    @repeated_if_overtaken
     def retry(self, job_id: str, new_id: str) -> bool:
         """Put the failed job back under `new_id`, in one step. False if there is no such failed job."""
         with self.writing() as transaction:
             found = transaction.rows(self._failed.to_retry, {"job_id": job_id})
             return bool(self._put_back(transaction, found, lambda: new_id))
 
+    @repeated_if_overtaken
     def retry_many(
         self,
         new_id: Callable[[], str],
@@ -71,11 +74,13 @@ class FailedJobs(Access, StoresFailedJobs):
             found = transaction.rows(self._failed.oldest[_shape(queue, name)], wanted)
             return self._put_back(transaction, found, new_id)
 
+    @repeated_if_overtaken
     def forget(self, job_id: str) -> bool:
         """Delete the failed job; says whether it was there."""
         with self.writing() as transaction:
             return transaction.run(self._failed.forget, {"job_id": job_id}) > 0
 
+    @repeated_if_overtaken
     def flush(self, *, older_than: float | None = None, queue: str | None = None, limit: int = PORTION) -> int:
         """Delete up to `limit` failed jobs, those that failed at least `older_than` seconds ago; returns how many."""
         age = 0.0 if older_than is None else seconds(older_than, what="older_than")
@@ -84,6 +89,7 @@ class FailedJobs(Access, StoresFailedJobs):
             found = transaction.rows(self._failed.old[older_than is not None, queue is not None], wanted)
             return transaction.run_many(self._failed.remove, [{"row_seq": seq} for (seq,) in found]) if found else 0
 
+    @repeated_if_overtaken
     def note_hook(self, job_id: str, hook: Hook) -> None:
         """Record what became of the job's `failed()` method."""
         with self.writing() as transaction:
@@ -99,6 +105,7 @@ class FailedJobs(Access, StoresFailedJobs):
         rows = [job.as_parameters(new_id(), now) for job in jobs_]
         transaction.run_many(self._failed.put_back, rows)
         transaction.run_many(self._failed.remove, rows)
+        self.bell.ring(transaction, {job.queue for job in jobs_})
         return [(job.id, str(row["new_id"])) for job, row in zip(jobs_, rows, strict=True)]
 
     @cached_property
@@ -126,6 +133,7 @@ class _Retried(NamedTuple):
 
     seq: int
     id: str
+    queue: str
     attempts: int
     pushed_at: float
     retry_until: float | None

@@ -14,9 +14,11 @@ from ...envelope import Sizes, State, StoredJob
 from ...validation import is_queue_name, queue_name
 from .access import Access
 from .remembering import Memory
+from .retrying import repeated_if_overtaken
 from .rows import JOB_COLUMNS, job_row
 from .schema import DELAYED, READY, RESERVED, jobs, paused
-from .statements import Compiler, OwnTransaction, Statement, constant, limited, parameter
+from .statements import Compiler, OwnTransaction, constant, limited, parameter
+from .text import Statement
 
 _ID = parameter("job_id", sa.String)
 _QUEUE = parameter("queue", sa.String)
@@ -62,6 +64,7 @@ class Operators(Access, Inspectable, Clearable, Pausable):
             rows = transaction.rows(self._operating.find, {"job_id": job_id})
             return job_row(rows[0]).stored_job(self.present(transaction)) if rows else None
 
+    @repeated_if_overtaken
     def cancel(self, job_id: str) -> bool:
         """Remove a waiting job, and say whether it was there. A reserved one is not touched."""
         row = {"job_id": job_id, "settlement": None}
@@ -70,6 +73,7 @@ class Operators(Access, Inspectable, Clearable, Pausable):
                 return False
             return transaction.run(self._operating.cancel, row) == 1
 
+    @repeated_if_overtaken
     def clear(self, queue: str, *, limit: int = PORTION) -> int:
         """Remove up to `limit` waiting jobs; returns how many."""
         queue_name(queue)
@@ -82,6 +86,7 @@ class Operators(Access, Inspectable, Clearable, Pausable):
             self.memory.prune(transaction, len(rows))
             return transaction.run_many(self._operating.remove, rows)
 
+    @repeated_if_overtaken
     def pause(self, queue: str, *, seconds: float | None = None) -> None:
         """Give out nothing from the queue, for so many seconds or until `resume`."""
         queue_name(queue)
@@ -90,12 +95,14 @@ class Operators(Access, Inspectable, Clearable, Pausable):
             transaction.run(self._operating.resume, {"queue": queue})
             transaction.run(self._operating.pause, {"queue": queue, "seconds": lasting})
 
+    @repeated_if_overtaken
     def resume(self, queue: str) -> bool:
         """Give out jobs again; says whether the queue was paused."""
         queue_name(queue)
         with self.writing() as transaction:
             was_paused = bool(transaction.rows(self._operating.is_paused, {"queue": queue}))
             transaction.run(self._operating.resume, {"queue": queue})
+            self.bell.ring(transaction, [queue])
             return was_paused
 
     def paused(self) -> Mapping[str, float | None]:

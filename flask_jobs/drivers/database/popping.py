@@ -13,10 +13,12 @@ from ...envelope import Popped, Reclaimed, Room
 from ..transitions import RECLAIMED_AT_ONCE, in_turn, taken_in
 from .rows import JOB_COLUMNS, JobRow, job_row
 from .schema import DELAYED, READY, RESERVED, jobs, paused
-from .statements import Compiler, OwnTransaction, Parameters, Statement, constant, limited, parameter
+from .statements import Compiler, OwnTransaction, constant, limited, parameter
+from .text import Parameters, Statement
 
 # The order in which jobs were popped is told by their leases: each ends so much later than the one before.
-_APART = 1e-6
+APART = 1e-6
+"""The seconds between the leases of jobs that are popped together."""
 
 _QUEUE = parameter("queue", sa.String)
 _NOW = parameter("now", sa.Double)
@@ -44,14 +46,14 @@ class Popping:
     """
 
     def __init__(self, compile_: Compiler, *, retry_after: float) -> None:
-        self._retry_after = retry_after
+        self.retry_after = retry_after
         self._look = compile_(_look(compile_))
         self._ready = compile_(compile_.dialect.taking(_lane(READY)))
         self._due = compile_(compile_.dialect.taking(_lane(DELAYED).where(jobs.c.at <= _NOW)))
         self._expired = compile_(compile_.dialect.taking(_lane(RESERVED).where(jobs.c.at <= _NOW)))
         self._reserve = compile_(_reserve())
         self._reclaim = compile_(_reclaim())
-        self._due_first: dict[str, bool] = {}
+        self.due_first: dict[str, bool] = {}
 
     def look(self, transaction: OwnTransaction, queues: Sequence[str]) -> Look:
         """Look at the queues without touching anything."""
@@ -74,14 +76,16 @@ class Popping:
         if not taken:
             look = self.look(transaction, queues)
             return Popped((), now, look.next_due, tuple(reclaimed))
-        lease = now + self._retry_after
+        self._hold(transaction, taken, token, now + self.retry_after)
+        return Popped(tuple([row.reservation(token, now) for row in taken]), now, None, tuple(reclaimed))
+
+    def _hold(self, transaction: OwnTransaction, taken: Sequence[JobRow], token: str, lease: float) -> None:
         alone = len(taken) == 1
         rows = [
-            {"row_seq": row.seq, "lease": lease + place * _APART, "holder": token, "is_alone": alone}
+            {"row_seq": row.seq, "lease": lease + place * APART, "holder": token, "is_alone": alone}
             for place, row in enumerate(taken)
         ]
         transaction.run_many(self._reserve, rows)
-        return Popped(tuple([row.reservation(token, now) for row in taken]), now, None, tuple(reclaimed))
 
     def _choose(self, transaction: OwnTransaction, queues: Sequence[str], room: Room, now: float) -> list[JobRow]:
         taken: list[JobRow] = []
@@ -99,10 +103,10 @@ class Popping:
 
     def _waiting(self, transaction: OwnTransaction, queue: str, limit: int, now: float) -> Iterator[JobRow]:
         at = {"queue": queue, "now": now, "limit": limit}
-        due_first = self._due_first.get(queue, False)
+        due_first = self.due_first.get(queue, False)
         rows = in_turn(_read(transaction, self._ready, at), _read(transaction, self._due, at), due_first=due_first)
         for row in rows:
-            self._due_first[queue] = not due_first
+            self.due_first[queue] = not due_first
             yield row
 
     def _take_in(self, transaction: OwnTransaction, queues: Sequence[str], now: float) -> list[Reclaimed]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,9 +11,10 @@ import sqlalchemy as sa
 from ...driver import PORTION
 from ...envelope import After, Push, Pushed
 from ...validation import queue_name
+from .dialects import Sqlite
 from .remembering import Memory
 from .schema import DELAYED, READY, ended, failed, jobs
-from .statements import Compiler, Transaction, constant, instant_parameters, parameter
+from .statements import Compiler, OwnTransaction, Transaction, constant, instant_parameters, parameter
 
 
 class Pushing:
@@ -21,6 +22,8 @@ class Pushing:
 
     def __init__(self, compile_: Compiler, memory: Memory) -> None:
         self._memory = memory
+        # Elsewhere the rows of a transaction of the app's are locked until it ends, which is for the app's own rows.
+        self._locks_anyway = isinstance(compile_.dialect, Sqlite)
         self._insert = compile_(_insert(compile_))
         self._stored_by = compile_(
             sa.select(jobs.c.seq).where(
@@ -32,23 +35,28 @@ class Pushing:
     def store(self, transaction: Transaction, pushes: Sequence[Push]) -> list[Pushed]:
         """Store what is new, in portions; says of each push whether it was stored."""
         # The first statement is a write: a read that turns into a write fails at once if others wrote in between.
-        self._memory.prune(transaction, len(pushes), always=any(push.front for push in pushes))
+        self._prune(transaction, pushes)
         pushed: list[Pushed] = []
         for start in range(0, len(pushes), PORTION):
-            pushed += self._store_portion(transaction, pushes[start : start + PORTION])
+            pushed += self.store_portion(transaction, pushes[start : start + PORTION])
         return pushed
 
-    def _store_portion(self, transaction: Transaction, pushes: Sequence[Push]) -> list[Pushed]:
+    def _prune(self, transaction: Transaction, pushes: Sequence[Push]) -> None:
+        if self._locks_anyway or isinstance(transaction, OwnTransaction):
+            self._memory.prune(transaction, len(pushes), always=any(push.front for push in pushes))
+
+    def store_portion(self, transaction: Transaction, pushes: Sequence[Push]) -> list[Pushed]:
+        """Store what is new of up to `PORTION` jobs."""
         # Marks the rows of this push, so that an id of ours can be told from one that was there before.
         mark = secrets.token_hex(8)
-        heads = self._heads(transaction, pushes)
-        rows = [_row(push, mark, heads) for push in pushes]
+        heads = self.heads(transaction, pushes)
+        rows = [push_row(push, mark, heads) for push in pushes]
         stored = transaction.run_many(self._insert, rows) if len(rows) > 1 else transaction.run(self._insert, rows[0])
         if stored == len(rows):
             return [Pushed(push.envelope.id) for push in pushes]
         return self._answers(transaction, pushes, mark)
 
-    def _heads(self, transaction: Transaction, pushes: Sequence[Push]) -> dict[str, float]:
+    def heads(self, transaction: Transaction, pushes: Sequence[Push]) -> dict[str, float]:
         """The place before all others of each queue that something is pushed to the front of.
 
         What is pushed to the front together shares one place and so keeps its order.
@@ -82,7 +90,8 @@ def select_head() -> sa.Select[Any]:
     )
 
 
-def _row(push: Push, mark: str, heads: dict[str, float]) -> dict[str, object]:
+def push_row(push: Push, mark: str, heads: Mapping[str, float]) -> dict[str, object]:
+    """The push as parameters; `mark` tells its rows from those that were there before."""
     envelope = push.envelope
     row: dict[str, object] = {
         "id": envelope.id,
@@ -103,12 +112,10 @@ def _is_due_now(push: Push) -> bool:
     return isinstance(push.due, After) and push.due.seconds <= 0
 
 
-def _insert(compile_: Compiler) -> sa.Insert:
-    id_ = parameter("id", sa.String)
-    is_remembered = sa.exists().where(ended.c.id == id_, ended.c.until > compile_.now)
-    has_failed = sa.exists().where(failed.c.id == id_)
-    values = {
-        "id": id_,
+def row_values(compile_: Compiler) -> dict[str, sa.ColumnElement[Any]]:
+    """The columns of a new row, of the parameters that `push_row` makes."""
+    return {
+        "id": parameter("id", sa.String),
         "name": parameter("name", sa.String),
         "queue": parameter("queue", sa.String),
         "state": parameter("state", sa.SmallInteger),
@@ -119,5 +126,11 @@ def _insert(compile_: Compiler) -> sa.Insert:
         "retried_from": parameter("retried_from", sa.String),
         "body": parameter("body", sa.Text),
     }
+
+
+def _insert(compile_: Compiler) -> sa.Insert:
+    values = row_values(compile_)
+    is_remembered = sa.exists().where(ended.c.id == values["id"], ended.c.until > compile_.now)
+    has_failed = sa.exists().where(failed.c.id == values["id"])
     new = sa.select(*values.values()).where(~is_remembered, ~has_failed)
     return compile_.dialect.insert_new(jobs, list(values), new, unique=jobs.c.id)

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ...envelope import Ack, Fail, Hook, Progress, Release, Reservation, Settlement
+from .bell import Bell
 from .pushing import select_head
 from .remembering import Memory
 from .rows import counter_parameters, dump_progress, error_parameters, history_after
@@ -25,8 +26,9 @@ _HELD = (
 class Settling:
     """Applies settlements and everything else that a receipt gives a right to."""
 
-    def __init__(self, compile_: Compiler, memory: Memory, *, retry_after: float) -> None:
+    def __init__(self, compile_: Compiler, memory: Memory, bell: Bell, *, retry_after: float) -> None:
         self._retry_after = retry_after
+        self._bell = bell
         self._memory = memory
         self._note_end = memory.noting_end(*_HELD)
         self._note_release = memory.noting_release(*_HELD)
@@ -53,6 +55,9 @@ class Settling:
                     stale.append(settlement)
                 case _:
                     pass
+        self._bell.ring(
+            transaction, {one.reservation.envelope.queue for one in settlements if isinstance(one, Release)}
+        )
         self._memory.prune(transaction, len(settlements))
         return stale
 
@@ -78,22 +83,27 @@ class Settling:
         for seq, queue in reversed(lost):
             head = transaction.rows(self._head, {"queue": queue})[0][0]
             transaction.run(self._recover, {"row_seq": seq, "head": head})
+        self._bell.ring(transaction, {queue for _, queue in lost})
         return len(lost)
 
     def _ack(self, transaction: OwnTransaction, acks: Sequence[Ack]) -> list[Settlement]:
         if not acks:
             return []
-        rows = [_settlement("ack", ack.reservation) for ack in acks]
+        rows = [as_row("ack", ack.reservation) for ack in acks]
         noted = transaction.run_many(self._note_end, rows)
         if noted:
             transaction.run_many(self._remove, rows)
         if noted == len(acks):
             return []
-        return [ack for ack, row in zip(acks, rows, strict=True) if not self._was_applied(transaction, ack, row)]
+        return self.unknown(transaction, acks)
+
+    def unknown(self, transaction: OwnTransaction, acks: Sequence[Ack]) -> list[Settlement]:
+        """Those that have never been applied."""
+        return [ack for ack in acks if not self._was_applied(transaction, ack, as_row("ack", ack.reservation))]
 
     def _release(self, transaction: OwnTransaction, release: Release) -> bool:
         row = {
-            **_settlement("release", release.reservation),
+            **as_row("release", release.reservation),
             **instant_parameters("due", release.due),
             **{f"{name}_then": value for name, value in counter_parameters(release.counters).items()},
             "past": history_after(release.reservation, release.entry),
@@ -105,7 +115,7 @@ class Settling:
 
     def _fail(self, transaction: OwnTransaction, fail: Fail) -> bool:
         row = {
-            **_settlement("fail", fail.reservation),
+            **as_row("fail", fail.reservation),
             **error_parameters(fail.error),
             **counter_parameters(fail.counters),
             "past": history_after(fail.reservation, fail.entry),
@@ -125,7 +135,8 @@ def _receipt(reservation: Reservation) -> dict[str, object]:
     return {"row_seq": int(seq), "holder": holder}
 
 
-def _settlement(kind: str, reservation: Reservation) -> dict[str, object]:
+def as_row(kind: str, reservation: Reservation) -> dict[str, object]:
+    """What names the delivery and its end."""
     return {**_receipt(reservation), "settlement": f"{kind} {reservation.receipt}"}
 
 

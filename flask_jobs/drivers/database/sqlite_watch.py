@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 
@@ -48,7 +49,7 @@ class FileWatch:
         """Whether the file is still the one that others open."""
         return self._file.is_in_place()
 
-    def count(self) -> int | None:
+    def count(self, queues: Sequence[str] = ()) -> int | None:
         """The counter of commits by others, or None while one is being written."""
         with self._lock:
             try:

@@ -5,8 +5,8 @@ Compiling is what costs time in Core; the hot path of a queue runs the same few 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import sqlalchemy as sa
@@ -15,8 +15,8 @@ from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from ... import clock
 from ...envelope import After, At, When
 from .dialects import Dialect
+from .text import Parameters, Statement
 
-Parameters = Mapping[str, object]
 Row = tuple[Any, ...]
 
 
@@ -39,20 +39,6 @@ def limited(select: sa.Select[Any]) -> sa.Select[Any]:
     return select.limit(parameter("limit", sa.Integer)).offset(constant(0))
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A compiled statement. `names` are its parameters in order, or None if they go by name."""
-
-    text: str
-    names: tuple[str, ...] | None
-
-    def bind(self, parameters: Parameters) -> Any:
-        """The parameters in the form that the server's Python driver takes."""
-        if self.names is None:
-            return parameters
-        return tuple([parameters[name] for name in self.names])
-
-
 class Compiler:
     """Compiles for one server and one way of telling the time.
 
@@ -62,7 +48,7 @@ class Compiler:
     def __init__(self, dialect: Dialect, engine: sa.Engine, *, local_clock: bool) -> None:
         self.dialect = dialect
         self.local_clock = local_clock
-        self.now: sa.ColumnElement[float] = parameter("now", sa.Double) if local_clock else dialect.clock
+        self.now = dialect.given(parameter("now", sa.Double)) if local_clock else dialect.clock
         self._engine = engine
 
     def __call__(self, statement: sa.sql.ClauseElement) -> Statement:
@@ -86,6 +72,25 @@ def instant_parameters(name: str, when: When | None) -> dict[str, object]:
             return {f"{name}_amount": seconds, f"{name}_relative": 1}
         case At(at):
             return {f"{name}_amount": at, f"{name}_relative": 0}
+
+
+_BY_NAME = re.compile(r"%\((\w+)\)s")
+
+
+def repeated(insert: Statement, rows: Sequence[Parameters]) -> tuple[Statement, Parameters]:
+    """An insert of one row as an insert of several, for servers that take parameters by name."""
+    head, values, row = insert.text.partition(" VALUES ")
+    texts: list[str] = []
+    parameters: dict[str, object] = {}
+    for place, given in enumerate(rows):
+        # What is no row's own, such as the present of a local clock, keeps its name.
+        texts.append(_BY_NAME.sub(_renaming(place, given), row))
+        parameters |= {f"{name}_{place}": value for name, value in given.items()}
+    return Statement(head + values + ", ".join(texts), None), parameters
+
+
+def _renaming(place: int, given: Parameters) -> Callable[[re.Match[str]], str]:
+    return lambda found: f"%({found[1]}_{place})s" if found[1] in given else found[0]
 
 
 class Transaction(Protocol):

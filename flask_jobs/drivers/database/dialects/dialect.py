@@ -1,0 +1,120 @@
+"""What a kind of database server must answer for: clock, locks, transactions, waiting, and what its errors mean."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Protocol
+
+import sqlalchemy as sa
+from sqlalchemy.pool import PoolProxiedConnection
+
+from ....errors import JobsError, Stored, StoreRefused
+
+Select = sa.Select[Any]
+
+
+class Overtaken(StoreRefused):
+    """Others were in the way, and the server has given up this transaction for theirs. It can be run again."""
+
+
+class Watch(Protocol):
+    """Tells cheaply whether anything has been written. Safe to ask from several threads."""
+
+    def is_in_place(self) -> bool:
+        """Whether it still watches what is opened anew."""
+
+    def count(self, queues: Sequence[str]) -> int | None:
+        """A number that differs from the one before if anything was written since; None if it cannot be told now.
+
+        Where it is known which queue was written to, only these count.
+        """
+
+    def pause(self, limit: float) -> None:
+        """Wait until it is worth asking again, for at most `limit` seconds."""
+
+    def close(self) -> None:
+        """Let go of what watching holds."""
+
+
+class Dialect(ABC):
+    """One kind of database server."""
+
+    reckons_first: ClassVar[bool] = True
+    """Whether a bound that a subquery gives is known before the server chooses how to look for rows."""
+
+    makes_tables: ClassVar[bool] = False
+    """Whether missing tables are made on first use, rather than by `flask jobs init-db` alone."""
+
+    clock: ClassVar[sa.ColumnElement[float]]
+    """The server's own present in epoch seconds, as an expression that stands still within one statement."""
+
+    @abstractmethod
+    def refuse_unusable(self, engine: sa.Engine) -> None:
+        """Raise `ConfigurationError` if no queue can live in this database, as far as it can be told unasked."""
+
+    def given(self, instant: sa.BindParameter[float]) -> sa.ColumnElement[float]:
+        """An instant given from outside as the server reckons with it."""
+        return instant
+
+    def try_out(self, connection: sa.Connection) -> None:
+        """Raise `ConfigurationError` if the server cannot do what the queue needs, found by trying."""
+
+    @abstractmethod
+    def begin(self, connection: PoolProxiedConnection, *, lasting: bool = True) -> None:
+        """Begin a transaction that reads before it writes and must not be overtaken in between.
+
+        What is not `lasting` may be lost in a power cut, if that makes the commit quicker.
+        """
+
+    @abstractmethod
+    def commit(self, connection: PoolProxiedConnection) -> None:
+        """Make the transaction last."""
+
+    @abstractmethod
+    def rollback(self, connection: PoolProxiedConnection) -> None:
+        """Give the transaction up."""
+
+    def end_reading(self, connection: PoolProxiedConnection) -> None:
+        """Let go of what reading holds."""
+
+    @contextmanager
+    def lending(self, connection: PoolProxiedConnection) -> Iterator[None]:
+        """Prepare a connection from the pool for our use, and put it back as it was."""
+        yield
+
+    @contextmanager
+    def creating(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        """A connection to make tables with, one process at a time where they would get in each other's way."""
+        with engine.begin() as connection:
+            yield connection
+
+    def begin_within(self, connection: sa.Connection) -> None:
+        """Make sure that what follows is part of a transaction of the app's connection, table creation included."""
+
+    def taking(self, select: Select) -> Select:
+        """The rows, but for those that others are taking just now, held until the transaction ends."""
+        return select.with_for_update(skip_locked=True)
+
+    def holding(self, select: Select) -> Select:
+        """The rows, after others have let go of them, held until the transaction ends."""
+        return select.with_for_update()
+
+    @abstractmethod
+    def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: sa.Column[str]) -> sa.Insert:
+        """An insert of the rows, leaving out those whose `unique` value is in the table already."""
+
+    def make_ready(self, connection: sa.Connection, *, wal: bool) -> None:
+        """Set what stays set in the database itself."""
+
+    @abstractmethod
+    def watch(self, engine: sa.Engine, *, notify: bool) -> Watch:
+        """What `wait` asks between two looks at the tables."""
+
+    @abstractmethod
+    def translate(self, error: BaseException, engine: sa.Engine, stored: Stored) -> JobsError | None:
+        """The library's own error for one of the server's, or None if it is no error of the server.
+
+        `stored` says what is known of a transaction whose connection is lost now.
+        """

@@ -1,0 +1,77 @@
+"""What the refusals of MySQL and MariaDB mean for a job queue, and what to do about them."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from ...errors import ConfigurationError, ConnectionLost, JobsError, SchemaMissing, Stored, StoreRefused
+from .dialects.dialect import Overtaken
+
+DUPLICATE = 1062
+
+# Deadlock, lock wait timeout, what MariaDB says of a row that changed under a snapshot, and of a deadlock or a timeout
+# over the next number of a row.
+_OVERTAKEN = {1213, 1205, 1020, 1467}
+
+# No table, no column, no database object of that name; a database that is not there is another matter.
+_MISSING = {1146, 1054}
+_NOT_ALLOWED_IN = {1044, 1045, 1049, 1698}
+
+# Shutting down, killed, aborted, too many connections; the client's own numbers begin at 2000.
+_GONE = {1040, 1053, 1077, 1079, 1080, 1152, 1184, 1203, 1927, 3159, 4031}
+
+_ADVICE = {
+    1153: "a job is larger than max_allowed_packet. Make the server's setting larger, or the job smaller",
+    1301: "a job is larger than max_allowed_packet. Make the server's setting larger, or the job smaller",
+    1021: "no space is left on its disk. Free some",
+    1114: "no space is left for the table. Free some",
+    1290: "it is read-only. Let the url name the primary",
+    1836: "it is read-only. Let the url name the primary",
+    1142: "the user may not do that. Grant it SELECT, INSERT, UPDATE and DELETE on the flask_jobs tables",
+    3024: "a statement took longer than its limit. Look for locks that are held long, and for a server that is busy",
+    1969: "a statement took longer than its limit. Look for locks that are held long, and for a server that is busy",
+}
+
+
+def number(error: BaseException) -> int:
+    """The server's or the client's number of the error, 0 if it has none."""
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    first = cause.args[0] if cause is not None and cause.args else 0
+    return first if isinstance(first, int) else 0
+
+
+def translate(error: BaseException, engine: sa.Engine, stored: Stored) -> JobsError | None:
+    """The library's own error, or None where the statement itself is at fault."""
+    where = engine.url.render_as_string()
+    if isinstance(error, sa.exc.TimeoutError):
+        return ConnectionLost(f"No connection to {where} became free in time; nothing was sent.", stored=Stored.NO)
+    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    module = engine.dialect.loaded_dbapi
+    if not isinstance(cause, module.Error):
+        return None
+    code = number(cause)
+    # An interface error is what the Python driver says of a connection that it has closed itself.
+    if code in _GONE or 2000 <= code < 3000 or (code == 0 and isinstance(cause, module.InterfaceError)):
+        return ConnectionLost(f"The connection to {where} failed: {_said(cause)}", stored=stored)
+    return _refused(code, cause, where, module)
+
+
+def _refused(code: int, cause: BaseException, where: str, module: object) -> JobsError | None:
+    if code in _OVERTAKEN:
+        return Overtaken(f"{where} gave up a transaction for others ({_said(cause)}); nothing was written.")
+    if code in _MISSING:
+        return SchemaMissing(
+            f"The tables of flask_jobs are missing in {where}, or are of another version ({_said(cause)}). Make them "
+            "with `flask jobs init-db`."
+        )
+    if code in _NOT_ALLOWED_IN:
+        return ConfigurationError(f"{where} lets nobody in like that: {_said(cause)}")
+    if code in _ADVICE:
+        return StoreRefused(f"{where} refused: {_ADVICE[code]}; nothing was written.")
+    if isinstance(cause, module.OperationalError | module.InternalError | module.DataError):  # type: ignore[attr-defined]
+        return StoreRefused(f"{where} refused a statement ({_said(cause)}); nothing was written.")
+    return None
+
+
+def _said(cause: BaseException) -> str:
+    return str(cause.args[-1] if cause.args else cause).strip().partition("\n")[0]

@@ -1,0 +1,77 @@
+"""Settling what is done and popping what is next, on PostgreSQL in one round trip."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import cast
+
+from ...envelope import Ack, Popped, Room, Settlement
+from . import postgresql_steps as steps
+from .access import Access
+from .dialects.postgresql import raw
+from .popping import Popping
+from .postgresql_pushing import forget_if_due
+from .remembering import Memory
+from .rows import JobRow
+from .settling import Settling, as_row
+
+
+class OneTrip:
+    """Serves exchanges of what is done for what is next, as long as nothing has expired."""
+
+    def __init__(self, access: Access, memory: Memory, popping: Popping, settling: Settling) -> None:
+        local_clock = access.compile.local_clock
+        self._access = access
+        self._memory = memory
+        self._popping = popping
+        self._settling = settling
+        self._ack = raw(steps.ACK, local_clock=local_clock)
+        self._exchange = raw(steps.EXCHANGE, local_clock=local_clock)
+
+    def serves(self, settlements: Sequence[Settlement]) -> bool:
+        """Whether nothing but acks is settled."""
+        return all(isinstance(one, Ack) for one in settlements)
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
+        """Settle what is done, and return what came too late."""
+        acks = cast("Sequence[Ack]", settlements)
+        noted = self._access.run_alone(self._ack, self._acked(acks), lasting=False)[0][0]
+        return self._stale(acks, noted)
+
+    def exchange(
+        self, settlements: Sequence[Settlement], queues: Sequence[str], token: str, room: Room
+    ) -> tuple[list[Settlement], Popped | None]:
+        """What came too late, and what was popped: None if leases have expired and must be taken in first."""
+        acks = cast("Sequence[Ack]", settlements)
+        asked = [{"queue": queue, "due_first": self._popping.due_first.get(queue, False)} for queue in queues]
+        parameters = {
+            **self._acked(acks),
+            "queues": json.dumps(asked),
+            "token": token,
+            "limit": room.limit,
+            "cut": room.limit if room.limit == 1 else 2 * room.limit,
+            "box": room.box,
+            "means": json.dumps(dict(room.means)) if room.limit > 1 else "{}",
+            "retry_after": self._popping.retry_after,
+        }
+        rows = self._access.run_alone(self._exchange, parameters, lasting=False)
+        now, has_expired, noted, nth = rows[0][:4]
+        stale = self._stale(acks, noted)
+        if has_expired:
+            return stale, None
+        taken = [JobRow._make(row[4:]) for row in rows] if nth is not None else []
+        for queue in {row.queue for row in taken}:
+            self._popping.due_first[queue] = not self._popping.due_first.get(queue, False)
+        return stale, Popped(tuple([row.reservation(token, now) for row in taken]), now)
+
+    def _acked(self, acks: Sequence[Ack]) -> dict[str, object]:
+        rows = [as_row("ack", ack.reservation) for ack in acks]
+        return {"acks": json.dumps(rows), "remember_ids": self._memory.remember_ids}
+
+    def _stale(self, acks: Sequence[Ack], noted: int) -> list[Settlement]:
+        forget_if_due(self._access, self._memory, len(acks))
+        if noted == len(acks):
+            return []
+        with self._access.reading() as transaction:
+            return self._settling.unknown(transaction, acks)

@@ -1,0 +1,27 @@
+"""The database driver keeps the contract on PostgreSQL: with psycopg and psycopg2, and by the server's clock."""
+
+import pytest
+
+from flask_jobs.testing import contract
+from tests.contract.on_servers import AllOfTheContract, ByItsOwnClock, OnServer
+from tests.databases import POSTGRESQL
+
+
+class TestPostgresqlWithPsycopg(AllOfTheContract):
+    server = POSTGRESQL
+    python_driver = "postgresql+psycopg"
+
+
+class TestPostgresqlWithPsycopg2(AllOfTheContract):
+    server = POSTGRESQL
+    python_driver = "postgresql+psycopg2"
+
+
+class TestPostgresqlWithoutNotify(OnServer, contract.WaitContract):
+    server = POSTGRESQL
+    notify = False
+
+
+@pytest.mark.slow
+class TestPostgresqlByItsOwnClock(ByItsOwnClock):
+    server = POSTGRESQL
