@@ -170,6 +170,21 @@ class TestListening:
         told.driver_connection.execute("UNLISTEN *")
         told.close()
 
+    def test_nobody_is_told_of_a_paused_queue_until_it_is_resumed(self, engine, driver):
+        driver.pause("default")
+        told = engine.raw_connection()
+        told.driver_connection.execute("LISTEN flask_jobs")
+
+        driver.push([job()])
+        driver.push([job(), job("other")])
+        while_paused = [one.payload for one in told.driver_connection.notifies(timeout=0.1)]
+        driver.resume("default")
+        later = [one.payload for one in told.driver_connection.notifies(timeout=0.1)]
+
+        told.driver_connection.execute("UNLISTEN *")
+        told.close()
+        assert (while_paused, later) == (["other"], ["default"])
+
     def test_a_job_that_no_word_is_given_of_is_found_all_the_same(self, open_driver):
         pusher, worker = open_driver(notify=False), open_driver()
 
