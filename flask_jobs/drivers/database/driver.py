@@ -189,6 +189,8 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
                 seen = count
                 look = self._look(queues)
                 if look.has_work:
+                    # The pop that follows need not look once more.
+                    self._found_nothing = False
                     return
                 deadline = min(deadline, _due(look))
             watch.pause(left)
