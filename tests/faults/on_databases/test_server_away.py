@@ -79,7 +79,9 @@ def test_f34_a_server_that_stops_answering_is_an_error_within_its_limit(engine, 
 
 def end_all_sessions(engine):
     """End all sessions of the database from the server's side, but for the one that does it."""
-    with engine.connect() as connection:
+    # A session of its own: one from the pool may be among those that an earlier call has ended.
+    ending = sa.create_engine(engine.url, poolclass=sa.NullPool)
+    with ending.connect() as connection:
         if engine.dialect.name == "postgresql":
             connection.exec_driver_sql(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
