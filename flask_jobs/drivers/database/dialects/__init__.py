@@ -23,7 +23,8 @@ def dialect_named(name: str) -> Dialect:
         return _KNOWN[name]()
     raise ConfigurationError(
         f"The database driver cannot keep jobs on {name!r}. It knows: {', '.join(sorted(_KNOWN))}. "
-        "Keep them elsewhere: JOBS_CONNECTIONS = {'database': {'url': 'sqlite:////path/to/jobs.db'}}, or JOBS_DEFAULT = 'redis'."
+        "Keep them elsewhere: JOBS_CONNECTIONS = {'database': {'url': 'sqlite:////path/to/jobs.db'}}, "
+        "or JOBS_DEFAULT = 'redis'."
     )
 
 
