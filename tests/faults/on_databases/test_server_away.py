@@ -18,7 +18,7 @@ from flask_jobs.ids import new_id
 from tests.databases import own_database, required_server
 from tests.faults.support import job
 from tests.proxy import proxy_to
-from tests.servers import free_port
+from tests.servers import free_port, wait_until
 
 STEPS = {
     "push": lambda driver: driver.push([job()]),
@@ -77,22 +77,31 @@ def test_f34_a_server_that_stops_answering_is_an_error_within_its_limit(engine, 
         driver.push([job()])
 
 
+SESSIONS = {
+    "postgresql": (
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        "SELECT pg_terminate_backend({})",
+    ),
+    "mariadb": (
+        "SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()",
+        "KILL {}",
+    ),
+}
+
+
 def end_all_sessions(engine):
-    """End all sessions of the database from the server's side, but for the one that does it."""
-    # A session of its own: one from the pool may be among those that an earlier call has ended.
-    ending = sa.create_engine(engine.url, poolclass=sa.NullPool)
-    with ending.connect() as connection:
-        if engine.dialect.name == "postgresql":
-            connection.exec_driver_sql(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
-            return
-        ids = connection.exec_driver_sql(
-            "SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()"
-        )
-        for (number,) in ids.all():
-            connection.exec_driver_sql(f"KILL {number}")
+    """End all sessions of the database from the server's side, and return when they are gone."""
+    find, end = SESSIONS[engine.dialect.name]
+    own = open_engine(engine.url)
+    with own.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        ended = set(connection.exec_driver_sql(find).scalars())
+        for number in ended:
+            with contextlib.suppress(sa.exc.DBAPIError):  # it has ended by itself
+                connection.exec_driver_sql(end.format(number))
+        wait_until(lambda: ended.isdisjoint(connection.exec_driver_sql(find).scalars()), what="the end of the sessions")
+    own.dispose()
+    # What other tests share is known to be lost.
+    engine.dispose()
 
 
 def test_f24_idle_sessions_that_were_ended_are_replaced_unnoticed(engine, open_driver):
