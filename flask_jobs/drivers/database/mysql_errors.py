@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from ...errors import ConfigurationError, ConnectionLost, JobsError, SchemaMissing, Stored, StoreRefused
-from .dialects.dialect import Overtaken
+from ...errors import ConnectionLost, JobsError, Stored
+from .server_errors import Refusals, cause_of, refused_statement, without_connection
 
 DUPLICATE = 1062
 
@@ -33,9 +33,12 @@ _ADVICE = {
 }
 
 
+_REFUSALS = Refusals(overtaken=_OVERTAKEN, missing=_MISSING, not_allowed_in=_NOT_ALLOWED_IN, advice=_ADVICE)
+
+
 def number(error: BaseException) -> int:
     """The server's or the client's number of the error, 0 if it has none."""
-    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    cause = cause_of(error)
     first = cause.args[0] if cause is not None and cause.args else 0
     return first if isinstance(first, int) else 0
 
@@ -43,9 +46,10 @@ def number(error: BaseException) -> int:
 def translate(error: BaseException, engine: sa.Engine, stored: Stored) -> JobsError | None:
     """The library's own error, or None where the statement itself is at fault."""
     where = engine.url.render_as_string()
-    if isinstance(error, sa.exc.TimeoutError):
-        return ConnectionLost(f"No connection to {where} became free in time; nothing was sent.", stored=Stored.NO)
-    cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    without = without_connection(error, where)
+    if without is not None:
+        return without
+    cause = cause_of(error)
     module = engine.dialect.loaded_dbapi
     if not isinstance(cause, module.Error):
         return None
@@ -57,19 +61,11 @@ def translate(error: BaseException, engine: sa.Engine, stored: Stored) -> JobsEr
 
 
 def _refused(code: int, cause: BaseException, where: str, module: object) -> JobsError | None:
-    if code in _OVERTAKEN:
-        return Overtaken(f"{where} gave up a transaction for others ({_said(cause)}); nothing was written.")
-    if code in _MISSING:
-        return SchemaMissing(
-            f"The tables of flask_jobs are missing in {where}, or are of another version ({_said(cause)}). Make them "
-            "with `flask jobs init-db`."
-        )
-    if code in _NOT_ALLOWED_IN:
-        return ConfigurationError(f"{where} lets nobody in like that: {_said(cause)}")
-    if code in _ADVICE:
-        return StoreRefused(f"{where} refused: {_ADVICE[code]}; nothing was written.")
+    known = _REFUSALS.known(code, _said(cause), where)
+    if known is not None:
+        return known
     if isinstance(cause, module.OperationalError | module.InternalError | module.DataError):  # type: ignore[attr-defined]
-        return StoreRefused(f"{where} refused a statement ({_said(cause)}); nothing was written.")
+        return refused_statement(_said(cause), where)
     return None
 
 
