@@ -175,7 +175,7 @@ local function reserve(load, token)
     local leases = by_queue[queue] or {}
     by_queue[queue] = leases
     -- A microsecond apart, so that the leases tell the order of the pop.
-    leases[#leases + 1] = string.format('%.6f', now + retry_after + (i - 1) / 1000000)
+    leases[#leases + 1] = stamp(now + retry_after + (i - 1) / 1000000)
     leases[#leases + 1] = receipt .. SEP .. id
   end
   for queue, leases in pairs(by_queue) do
