@@ -47,7 +47,7 @@ class Driver(ABC):
     """Stores envelopes, hands out reservations, settles them. Safe to call from several threads."""
 
     runs_inline: ClassVar[bool] = False
-    """Whether `push` runs the job itself, so that no worker is needed."""
+    """Whether no worker is needed, for what is pushed is run at once (see `RunsInline`)."""
 
     durable: ClassVar[bool] = True
     """Whether what is stored outlives the process, so that it must be signed."""
@@ -112,6 +112,16 @@ class Renewable(Driver):
     @abstractmethod
     def renew(self, reservations: Sequence[Reservation]) -> list[Reservation]:
         """Extend the live leases by `retry_after` from now and return those that are lost. Revives none."""
+
+
+class RunsInline(Driver):
+    """Has no worker: what was pushed is run by whoever pushed it."""
+
+    runs_inline: ClassVar[bool] = True
+
+    @abstractmethod
+    def run(self, ids: Sequence[str]) -> None:
+        """Run these jobs and what follows from them, and raise the first error that comes out of them."""
 
 
 class HoldsKeys(Driver):
@@ -297,7 +307,7 @@ class Transactional(Driver):
     def push_within(self, connection: sa.Connection, packages: Sequence[Package]) -> list[Pushed]:
         """Store the jobs through the app's own connection: visible with its commit, or never.
 
-        One answer for each: for a chain that of its first link, for a batch whether it was stored, under its own id.
+        One answer for each job: of a chain for its first link, of a batch for each member.
         """
 
 

@@ -13,12 +13,14 @@ import sqlalchemy as sa
 from flask import Flask, current_app, has_app_context
 
 from . import config, drivers, transactions
+from .batches import Batch
 from .config import ConnectionSettings
 from .connections import Connections
+from .dispatched import Options
 from .dispatcher import Dispatcher
 from .driver import Driver
 from .drivers import DriverFactory, Surroundings
-from .envelope import Reservation
+from .envelope import Reservation, Settled
 from .errors import ConfigurationError
 from .events import Events
 from .executor import Executor
@@ -105,8 +107,13 @@ class AppState:
                 context=self.job_context,
                 cleanup=lambda: self.sessions.remove(),
                 events=self.events(connection),
+                find_batch=partial(self.find_batch, connection),
             )
         return self._executors[connection]
+
+    def find_batch(self, connection: str, batch_id: str | None) -> Batch | None:
+        """The batch with this id, if it is stored; None for a job that belongs to none."""
+        return None if batch_id is None else self.dispatcher.find_batch(batch_id, Options(connection=connection))
 
     @contextmanager
     def job_context(self) -> Iterator[None]:
@@ -161,10 +168,12 @@ class AppState:
         with self.sessions.set_aside(), self.app.app_context():
             return self.sessions.engine()
 
-    def _run_inline(self, connection: str, driver: Driver, reservation: Reservation) -> None:
+    def _run_inline(
+        self, connection: str, driver: Driver, reservation: Reservation
+    ) -> tuple[Settled, Exception | None]:
         with self.sessions.set_aside():
             executor, events = self.inline_executor(connection), self.events(connection)
-            run_inline(reservation, driver=driver, executor=executor, events=events)
+            return run_inline(reservation, driver=driver, executor=executor, events=events)
 
 
 def attach(app: Flask, *, registry: Registry, session: Any, factories: Mapping[str, DriverFactory]) -> None:

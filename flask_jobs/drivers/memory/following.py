@@ -146,6 +146,13 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
         if ties is not None and ties.chain in self._chains and not ties.is_callback:
             self._chains[ties.chain].job_id = job.envelope.id
 
+    def forget_chain(self, envelope: Envelope) -> None:
+        """Forget the chain whose failed link this is, for it will not be retried."""
+        ties = envelope.ties
+        chain = None if ties is None or ties.chain is None else self._chains.get(ties.chain)
+        if chain is not None and chain.job_id == envelope.id:
+            del self._chains[chain.plan.id]
+
     def _tell_chain(self, chain_id: str, link: int, end: End) -> Iterator[Followed]:
         chain = self._chains.get(chain_id)
         if chain is None or chain.link != link:
