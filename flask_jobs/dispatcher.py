@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 recovery = logging.getLogger("flask_jobs.recovery")
 
-Refused = Callable[["Item", Push, str], None]
+Refusal = Callable[[str, Push, str], None]
+"""Told the connection, the job that was dropped, and the id of the one that holds its unique key."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,10 +50,7 @@ class Item:
 
 
 class Dispatcher:
-    """Dispatches the jobs of one app; also what a transaction hands its jobs to when it ends.
-
-    `refused` are told of each job that was dropped for another one that holds its unique key.
-    """
+    """Dispatches the jobs of one app; also what a transaction hands its jobs to when it ends."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class Dispatcher:
         self._sessions = sessions
         self._events = events
         self.envelopes = Enveloper(connections.config, connections.driver, serializer)
-        self.refused: list[Refused] = []
+        self._refusals: list[Refusal] = []
 
     def dispatch(self, job: Job, options: Options) -> Dispatched:
         """Hand the job over, at once or with the commit of the transaction that it belongs to."""
@@ -136,6 +135,15 @@ class Dispatcher:
         items = [self._packed(target, package, Dispatched(_id_of(package), Status.PUSHED), ()) for package in packages]
         self._push(items)
         return [item.answer for item in items]
+
+    @contextmanager
+    def refusing(self, tell: Refusal) -> Iterator[None]:
+        """Within the block, `tell` hears of each job that is dropped for another one. Blocks nest."""
+        self._refusals.append(tell)
+        try:
+            yield
+        finally:
+            self._refusals.remove(tell)
 
     def shares(self, item: Item, engine: sa.Engine) -> bool:
         """Whether the job can be stored through a connection of this engine."""
@@ -288,8 +296,8 @@ class Dispatcher:
         if not isinstance(item.package, Batch):
             item.answer.status, item.answer.holder = Status.DUPLICATE, holder
         self._events(item.connection).dropped(dropped.envelope, holder=holder)
-        for tell in self.refused:
-            tell(item, dropped, holder)
+        for tell in self._refusals[-1:]:
+            tell(item.connection, dropped, holder)
 
     def _arrived(self, items: Sequence[Item], status: Status) -> None:
         for item in items:
@@ -305,7 +313,9 @@ def _run_here(items: Sequence[Item]) -> None:
     """Run what was stored, where there is no worker to do it."""
     driver = items[0].driver
     if isinstance(driver, RunsInline):
-        driver.run([push.envelope.id for item in items for push in item.stored])
+        # The callbacks of an empty batch are due at once.
+        groups = [pushes_in(item.package) if isinstance(item.package, Batch) else item.stored for item in items]
+        driver.run([push.envelope.id for group in groups for push in group])
 
 
 def _runs_batches(target: Target) -> RunsBatches:

@@ -121,7 +121,7 @@ class RunsInline(Driver):
 
     @abstractmethod
     def run(self, ids: Sequence[str]) -> None:
-        """Run these jobs and what follows from them, and raise the first error that comes out of them."""
+        """Run those of these jobs that are here, and what follows from them, then raise the first error of a job."""
 
 
 class HoldsKeys(Driver):

@@ -20,6 +20,7 @@ from ..envelope import (
     Settled,
     Settlement,
     Sizes,
+    State,
     StoredBatch,
     StoredChain,
 )
@@ -67,7 +68,11 @@ class SyncDriver(RunsInline, HoldsKeys, RunsChains, RunsBatches):
         waiting = deque(ids)
         try:
             while waiting:
-                settled, error = self._attempt(self._desk, self._desk.reserve(waiting[0]))
+                reservation = self._desk.reserve(waiting[0])
+                if reservation is None:
+                    waiting.popleft()
+                    continue
+                settled, error = self._attempt(self._desk, reservation)
                 self._desk.drop(waiting.popleft())
                 waiting.extend(one.envelope.id for one in settled.followed if one.holder is None)
                 if error is not None:
@@ -136,10 +141,11 @@ class SyncDriver(RunsInline, HoldsKeys, RunsChains, RunsBatches):
 class _Desk(MemoryDriver):
     """Where the jobs lie that are being run, with their keys, chains and batches."""
 
-    def reserve(self, job_id: str) -> Reservation:
-        """Reserve this one job, due or not."""
+    def reserve(self, job_id: str) -> Reservation | None:
+        """Reserve this one job, due or not; None if it is not here, or not any more."""
         with self.changing:
-            return self.take(self.shelves.jobs[job_id], new_id())
+            job = self.shelves.jobs.get(job_id)
+            return None if job is None or job.state is State.RESERVED else self.take(job, new_id())
 
     def drop(self, job_id: str) -> None:
         """Leave nothing of the job: one that was put back, has failed or was not reached does not come again."""
