@@ -30,7 +30,9 @@ _LISTED = 20
 _signals = Namespace()
 
 job_dispatched = _signals.signal("job-dispatched", "A job is stored, and a worker may run it.")
-job_discarded = _signals.signal("job-discarded", "A job that waited for a commit was dropped with its transaction.")
+job_discarded = _signals.signal(
+    "job-discarded", "A job was dropped: with its transaction, or for one that holds its key."
+)
 job_processing = _signals.signal("job-processing", "An attempt begins; sent within its app context.")
 job_processed = _signals.signal("job-processed", "A job is done with and has left the store.")
 job_released = _signals.signal("job-released", "A job was put back.")
