@@ -65,6 +65,7 @@ class AllOfTheContract(
     OnServer,
     contract.Core,
     contract.RenewableContract,
+    contract.HoldsKeysContract,
     contract.TracksProgressContract,
     contract.InspectableContract,
     contract.KeepsTablesContract,

@@ -14,6 +14,7 @@ from flask_jobs.testing import contract
 class OnSqlite(
     contract.Core,
     contract.RenewableContract,
+    contract.HoldsKeysContract,
     contract.TracksProgressContract,
     contract.InspectableContract,
     contract.KeepsTablesContract,

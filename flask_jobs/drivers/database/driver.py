@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 import sqlalchemy as sa
 
 from ... import clock as clocks
-from ...driver import KeepsTables, Renewable, TracksProgress, Transactional
+from ...driver import HoldsKeys, KeepsTables, Renewable, TracksProgress, Transactional
 from ...envelope import Exchange, Package, Popped, Progress, Push, Pushed, Reservation, Room, Settled, Settlement
 from ...errors import CapabilityMissing
 from ...validation import queue_name
@@ -28,7 +28,7 @@ from .schema import create_sql
 from .settling import Settling
 
 
-class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transactional, KeepsTables):
+class DatabaseDriver(Operators, FailedJobs, HoldsKeys, Renewable, TracksProgress, Transactional, KeepsTables):
     """Keeps jobs in tables, on an engine of its own (see `open_engine` and `engine_beside`).
 
     `app_engine` is the app's engine for the same database, if it has one: jobs can then be pushed within the app's
@@ -59,6 +59,7 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
         )
         self.memory = Memory(self.compile, remember_ids=self.remember_ids, retry_after=self.retry_after)
         self._pushing = _pushing(self, self.memory)
+        self.keys = self._pushing.keys
         is_mysql = isinstance(self.dialect, Mysql)
         self._popping = (MysqlPopping if is_mysql else Popping)(self.compile, retry_after=self.retry_after)
         self._settling = (MysqlSettling if is_mysql else Settling)(
@@ -146,6 +147,17 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
         """Store the latest progress beside the job; false when the reservation is stale."""
         with self.writing() as transaction:
             return self._settling.note_progress(transaction, reservation, progress)
+
+    def holder(self, digest: str) -> str | None:
+        """The id of the job that holds the key, or None."""
+        with self.reading() as transaction:
+            return self.keys.holder(transaction, digest)
+
+    @repeated_if_overtaken
+    def give_back_key(self, reservation: Reservation) -> bool:
+        """Give back the key that a running job still holds; false if the delivery is stale."""
+        with self.writing() as transaction:
+            return self._settling.give_back_key(transaction, reservation)
 
     def wait(self, queues: Sequence[str], *, timeout: float, stopping: Callable[[], bool]) -> None:
         """Return when there is work in these queues, after `timeout` seconds, or soon after `stopping()`."""

@@ -36,9 +36,14 @@ def _whole_job() -> Sequence[sa.Column[Any]]:
         sa.Column("retry_until", sa.Double),
         sa.Column("retried_from", sa.String(36)),
         sa.Column("history", LONG_TEXT),
+        # What its end is to be told, and the digest of its unique key; both NULL for a job that stands alone.
+        sa.Column("ties", LONG_TEXT),
+        sa.Column("unique_key", sa.String(64)),
         sa.Column("body", LONG_TEXT, nullable=False),
     ]
 
+
+_HAS_KEY = sa.literal_column("unique_key IS NOT NULL", sa.Boolean)
 
 COUNTERS = ("attempts", "errors", "releases", "interruptions")
 
@@ -52,9 +57,13 @@ jobs = sa.Table(
     sa.Column("token", sa.String(64)),
     sa.Column("alone", sa.Boolean(create_constraint=False), nullable=False, server_default=sa.false()),
     sa.Column("progress", LONG_TEXT),
+    # When the unique key is free for others although the job is still there.
+    sa.Column("key_until", sa.Double),
     *_whole_job(),
     sa.UniqueConstraint("id", name="uq_flask_jobs_id"),
     sa.Index("ix_flask_jobs_next", "state", "queue", "at", "seq"),
+    # A key lives as long as the row that has it. Rows without one are left out where the server can do that.
+    sa.Index("uq_flask_jobs_key", "unique_key", unique=True, postgresql_where=_HAS_KEY, sqlite_where=_HAS_KEY),
     **TABLE_OPTIONS,
 )
 

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from ...envelope import Ack, Fail, Hook, Progress, Release, Reservation, Settled, Settlement
 from .bell import Bell
+from .keys import digest_of
 from .pushing import select_head
 from .remembering import Memory
 from .rows import counter_parameters, dump_progress, error_parameters, history_after
@@ -39,6 +40,7 @@ class Settling:
         self._note_progress = compile_(
             sa.update(jobs).where(*_HELD).values(progress=parameter("progress_now", sa.Text))
         )
+        self._give_back_key = compile_(sa.update(jobs).where(*_HELD).values(unique_key=sa.null(), key_until=sa.null()))
         self._held_by = compile_(compile_.dialect.holding(_held_by()))
         self._recover = compile_(_recover())
         self._head = compile_(select_head())
@@ -74,6 +76,10 @@ class Settling:
         """Store the progress beside the job, if the delivery is live."""
         parameters = {**_receipt(reservation), "progress_now": dump_progress(progress)}
         return transaction.run(self._note_progress, parameters) == 1
+
+    def give_back_key(self, transaction: OwnTransaction, reservation: Reservation) -> bool:
+        """Give back the unique key of the running job, if the delivery is live."""
+        return transaction.run(self._give_back_key, _receipt(reservation)) == 1
 
     def recover(self, transaction: OwnTransaction, token: str, keep: Collection[str]) -> int:
         """Put back at the head of their queues what the token holds and is not kept, in the order of the pop."""
@@ -119,6 +125,8 @@ class Settling:
             **error_parameters(fail.error),
             **counter_parameters(fail.counters),
             "past": history_after(fail.reservation, fail.entry),
+            # As it was pushed: one that was given back early is taken again by a retry.
+            "key_again": digest_of(fail.reservation.envelope.ties),
         }
         if not transaction.run(self._note_end, row):
             return self._was_applied(transaction, fail, row)
@@ -156,12 +164,13 @@ def _put_back(compile_: Compiler) -> sa.Update:
 
 
 def _record(compile_: Compiler) -> sa.Insert:
-    kept = ("id", "name", "queue", "body", "pushed_at", "retry_until", "retried_from")
+    kept = ("id", "name", "queue", "body", "pushed_at", "retry_until", "retried_from", "ties")
     written: dict[str, sa.ColumnElement[Any]] = {
         **{name: jobs.c[name] for name in kept},
         **{name: parameter(name, sa.Integer) for name in COUNTERS},
         **{f"error_{part}": parameter(f"error_{part}", sa.Text) for part in ("type", "message", "traceback", "causes")},
         "history": parameter("past", sa.Text),
+        "unique_key": parameter("key_again", sa.String),
         "failed_at": compile_.now,
         "hook": sa.literal_column(f"'{Hook.PENDING.value}'", sa.String),
     }
