@@ -66,6 +66,8 @@ class AllOfTheContract(
     contract.Core,
     contract.RenewableContract,
     contract.HoldsKeysContract,
+    contract.RunsChainsContract,
+    contract.RunsBatchesContract,
     contract.TracksProgressContract,
     contract.InspectableContract,
     contract.KeepsTablesContract,

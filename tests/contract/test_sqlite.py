@@ -15,6 +15,8 @@ class OnSqlite(
     contract.Core,
     contract.RenewableContract,
     contract.HoldsKeysContract,
+    contract.RunsChainsContract,
+    contract.RunsBatchesContract,
     contract.TracksProgressContract,
     contract.InspectableContract,
     contract.KeepsTablesContract,

@@ -14,6 +14,8 @@ from ...envelope import Counters, FailedJob, Hook
 from ...validation import queue_name, seconds
 from ..transitions import key_held, moved_deadline, retried
 from .access import Access
+from .ended import forgotten
+from .following import Following
 from .keys import ROUNDS, Keys, is_held, key_until_parameters, overtaken
 from .packing import load_ties
 from .retrying import repeated_if_overtaken
@@ -30,6 +32,7 @@ class FailedJobs(Access, StoresFailedJobs):
     """Keeps failed jobs until they are retried or forgotten."""
 
     keys: Keys
+    following: Following
 
     def failed(
         self, *, queue: str | None = None, name: str | None = None, before: int | None = None, limit: int = 50
@@ -90,7 +93,11 @@ class FailedJobs(Access, StoresFailedJobs):
     def forget(self, job_id: str) -> bool:
         """Delete the failed job; says whether it was there."""
         with self.writing() as transaction:
-            return transaction.run(self._failed.forget, {"job_id": job_id}) > 0
+            found = transaction.rows(self._failed.forgettable, {"job_id": job_id})
+            if not found or not transaction.run(self._failed.forget, {"job_id": job_id}):
+                return False
+            self.following.tell(transaction, forgotten(found))
+            return True
 
     @repeated_if_overtaken
     def flush(self, *, older_than: float | None = None, queue: str | None = None, limit: int = PORTION) -> int:
@@ -99,7 +106,11 @@ class FailedJobs(Access, StoresFailedJobs):
         wanted = {**_wanted(queue, None), "age": age, "limit": limit}
         with self.writing() as transaction:
             found = transaction.rows(self._failed.old[older_than is not None, queue is not None], wanted)
-            return transaction.run_many(self._failed.remove, [{"row_seq": seq} for (seq,) in found]) if found else 0
+            if not found:
+                return 0
+            flushed = transaction.run_many(self._failed.remove, [{"row_seq": seq} for seq, *_ in found])
+            self.following.tell(transaction, forgotten([row[1:] for row in found]))
+            return flushed
 
     @repeated_if_overtaken
     def note_hook(self, job_id: str, hook: Hook) -> None:
@@ -124,7 +135,14 @@ class FailedJobs(Access, StoresFailedJobs):
         if retried_:
             transaction.run_many(self._failed.remove, [row for _, row in retried_])
             self.bell.ring(transaction, {job.queue for job, _ in retried_})
+            self._follow(transaction, retried_)
         return [(job.id, str(row["new_id"])) for job, row in retried_], next(filter(None, holders), None)
+
+    def _follow(self, transaction: OwnTransaction, retried_: Sequence[tuple[_Retried, Parameters]]) -> None:
+        for job, row in retried_:
+            ties = load_ties(job.ties, job_id=job.id)
+            if ties is not None:
+                self.following.chains.follow_retry(transaction, ties, str(row["new_id"]))
 
     def _insert_again(
         self, transaction: OwnTransaction, found: Sequence[_Retried], rows: Sequence[Parameters]
@@ -204,6 +222,7 @@ class _Statements:
         self.find = compile_(sa.select(*FAILED_COLUMNS).where(of_id).order_by(failed.c.seq.desc()))
         self.newest = compile_(sa.select(sa.func.coalesce(sa.func.max(failed.c.seq), constant(0))))
         self.to_retry = compile_(holding(by_id))
+        self.forgettable = compile_(holding(sa.select(failed.c.id, failed.c.ties).where(of_id)))
         self.forget = compile_(sa.delete(failed).where(of_id))
         self.remove = compile_(sa.delete(failed).where(_ROW))
         self.note_hook = compile_(sa.update(failed).where(of_id).values(hook=parameter("hook_now", sa.String)))
@@ -234,7 +253,7 @@ def _key_is_free(compile_: Compiler) -> sa.ColumnElement[bool]:
 
 def _old(compile_: Compiler, aged: bool, queued: bool) -> sa.Select[Any]:
     """The oldest failed jobs, in an order that an index has."""
-    old = limited(sa.select(failed.c.seq))
+    old = limited(sa.select(failed.c.seq, failed.c.id, failed.c.ties))
     if queued:
         old = old.where(failed.c.queue == parameter("queue", sa.String))
     if not aged:

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ...envelope import Push, Pushed
+from ...envelope import Envelope, Push, Pushed
 from ...errors import StoreRefused
 from .dialects import Mysql
 from .mysql_steps import padded, places
@@ -44,7 +44,7 @@ class MysqlPushing(Pushing):
     def store_portion(self, transaction: Transaction, pushes: Sequence[Push]) -> list[Pushed]:
         """Store what is new of up to `PORTION` jobs."""
         for push in pushes:
-            self._refuse_too_large(push)
+            self.refuse_too_large(push.envelope, push.envelope.body)
         mark = secrets.token_hex(8)
         heads = self.heads(transaction, pushes)
         answers: list[Pushed] = []
@@ -83,15 +83,15 @@ class MysqlPushing(Pushing):
             transaction.run_many(self._take_out, [{"id": id_, "push": mark} for id_ in used_up])
         return used_up
 
-    def _refuse_too_large(self, push: Push) -> None:
+    def refuse_too_large(self, envelope: Envelope, text: str) -> None:
+        """Raise `StoreRefused` if the server's largest packet is too small for this text of the job."""
         limit = self._dialect.max_packet
-        if limit is None or 2 * len(push.envelope.body) + _BESIDE <= limit:
+        if limit is None or 2 * len(text) + _BESIDE <= limit:
             return
-        body = push.envelope.body
-        size = len(body) + sum(body.count(escaped) for escaped in "\"'\\") + _BESIDE
+        size = len(text) + sum(text.count(escaped) for escaped in "\"'\\") + _BESIDE
         if size > limit:
             raise StoreRefused(
-                f"The job {push.envelope.name} ({push.envelope.id}) takes {size} bytes to send and the server's "
+                f"The job {envelope.name} ({envelope.id}) takes {size} bytes to send and the server's "
                 f"max_allowed_packet is {limit}; nothing was written. Make the setting larger, or the job smaller."
             )
 

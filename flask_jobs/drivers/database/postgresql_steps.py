@@ -109,6 +109,9 @@ noted AS (
 ACK = f"WITH {_DONE} SELECT count(*) FROM noted"
 """Removes what is done and notes it, and says how many deliveries that were live."""
 
+ACK_EACH = f"WITH {_DONE} SELECT settlement FROM gone"
+"""Does what `ACK` does, and gives the settlement of each delivery that was live."""
+
 _ASKED = f"""
 asked AS MATERIALIZED (
     SELECT a.queue, a.due_first, a.place

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ...driver import PORTION
-from ...envelope import After, Push, Pushed
+from ...envelope import After, Envelope, Push, Pushed
 from ...validation import queue_name
 from .dialects import Sqlite
 from .keys import ROUNDS, Keys, key_of, overtaken, tie_parameters
@@ -86,6 +86,9 @@ class Pushing:
     def insert_tied(self, transaction: Transaction, row: Parameters) -> bool:
         """Insert one row with ties, unless its id is used or its key held."""
         return self.keys.insert(transaction, self._insert_tied, row)
+
+    def refuse_too_large(self, envelope: Envelope, text: str) -> None:
+        """Raise `StoreRefused` if the server does not take a statement with this text for the job."""
 
     def heads(self, transaction: Transaction, pushes: Sequence[Push]) -> dict[str, float]:
         """The place before all others of each queue that something is pushed to the front of.

@@ -100,6 +100,45 @@ ended = sa.Table(
     **TABLE_OPTIONS,
 )
 
+# A chain that has not ended: which link (from 1) waits, runs or has failed, and as which job.
+chains = sa.Table(
+    "flask_jobs_chains",
+    metadata,
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("total", sa.Integer, nullable=False),
+    sa.Column("link", sa.Integer, nullable=False),
+    sa.Column("job_id", sa.String(36), nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    **TABLE_OPTIONS,
+)
+
+# A batch and how its members have ended; `total` is the sum of the four numbers after it.
+batches = sa.Table(
+    "flask_jobs_batches",
+    metadata,
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("name", LONG_TEXT, nullable=False),
+    *(sa.Column(count, sa.Integer, nullable=False) for count in ("total", "pending", "done", "failed", "skipped")),
+    sa.Column("allow_failures", sa.Boolean(create_constraint=False), nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("cancelled_at", sa.Double),
+    sa.Column("finished_at", sa.Double),
+    sa.Column("callbacks", sa.Integer, nullable=False),
+    sa.Index("ix_flask_jobs_batches_finished", "finished_at"),
+    **TABLE_OPTIONS,
+)
+
+# The later links of a chain and the callbacks of chains and batches, each whole, until the step that pushes it.
+planned = sa.Table(
+    "flask_jobs_planned",
+    metadata,
+    sa.Column("owner", sa.String(36), primary_key=True),
+    sa.Column("role", sa.String(10), primary_key=True),
+    sa.Column("place", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("push", LONG_TEXT, nullable=False),
+    **TABLE_OPTIONS,
+)
+
 paused = sa.Table(
     "flask_jobs_paused",
     metadata,
