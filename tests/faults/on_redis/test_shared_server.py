@@ -143,7 +143,7 @@ def test_f37_a_delivery_whose_data_is_gone_becomes_a_failed_entry(driver, client
     assert driver.size("default") == Sizes()
 
 
-SOUND = "0\x1f0\x1f0\x1f0\x1fshop.send\x1fdefault\x1f1700000000.0\x1f\x1f\x1f\x1fbody"
+SOUND = "0\x1f0\x1f0\x1f0\x1fshop.send\x1fdefault\x1f1700000000.0\x1f\x1f\x1f\x1f\x1fbody"
 
 
 @pytest.mark.parametrize(
