@@ -24,14 +24,15 @@ class Following:
         self.batches = Batches(compile_, pushing, planned)
 
     def push(self, transaction: Transaction, packages: Sequence[Package]) -> list[Pushed]:
-        """Store these, in order; one answer for each, see `Transactional.push_within`."""
+        """Store these, in order; the answers are those of `Transactional.push_within`."""
         answers: list[Pushed] = []
         for group in _together(packages):
             match group:
                 case Chain():
                     answers.append(self.chains.push(transaction, group))
-                case Batch(id=id_):
-                    answers.append(Pushed(id_, stored=self.batches.push(transaction, group) is not None))
+                case Batch(members=members):
+                    pushed = self.batches.push(transaction, group)
+                    answers += repeated(members) if pushed is None else pushed
                 case _:
                     answers += self._pushing.store(transaction, group)
         return answers
@@ -53,6 +54,11 @@ class Following:
         for batch_id in sorted(members):
             followed += self.batches.tell(transaction, batch_id, members[batch_id])
         return followed
+
+
+def repeated(pushes: Sequence[Push]) -> list[Pushed]:
+    """The answer for what was stored before."""
+    return [Pushed(push.envelope.id, stored=False) for push in pushes]
 
 
 def pushes_of(package: Package) -> Sequence[Push]:
