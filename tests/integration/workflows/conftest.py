@@ -5,9 +5,12 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from flask_jobs import Job, current_job
-from tests.apps import Shop, note
+from tests.apps import Base, Shop, note
+from tests.databases import MARIADB, POSTGRESQL, empty
+from tests.servers import own_prefix, required_redis
 
 
 class Step(Job):
@@ -60,7 +63,8 @@ class UntilRunning(Once):
 
 JOBS = {"step": Step, "once": Once, "until-running": UntilRunning}
 
-QUEUED = ("fake", "database")
+SERVERS = {"postgresql": POSTGRESQL, "mariadb": MARIADB}
+QUEUED = ("fake", "database", "redis", *SERVERS)
 
 
 class Stage:
@@ -69,7 +73,7 @@ class Stage:
     def __init__(self, shop: Shop, kind: str, enter: Callable[[Any], Any]) -> None:
         self.shop = shop
         self.kind = kind
-        self.connection = "sync" if kind == "sync" else "database"
+        self.connection = kind if kind in ("sync", "redis") else "database"
         self.queue = enter(shop.jobs.fake()) if kind == "fake" else None
         for name, cls in JOBS.items():
             shop.jobs.register(name)(cls)
@@ -95,8 +99,8 @@ class Stage:
         """Run what is due, on queues default and mail, until nothing is."""
         if self.queue is not None:
             self.queue.drain()
-        elif self.kind == "database":
-            self.shop.work(queues=("default", "mail"))
+        elif self.kind != "sync":
+            self.shop.work(self.connection, queues=("default", "mail"))
 
     def _called(self, call: Callable[..., Any], what: Any, **options: Any) -> Any:
         try:
@@ -106,14 +110,41 @@ class Stage:
             return None
 
 
+def open_stage(request: pytest.FixtureRequest, stack: ExitStack) -> Stage:
+    """The stage of the kind that the fixture's parameter names, within an app context."""
+    kind, open_shop = request.param, request.getfixturevalue("open_shop")
+    if kind in SERVERS:
+        shop = open_shop(url=request.getfixturevalue("databases").url(SERVERS[kind]).render_as_string(False))
+    elif kind == "redis":
+        url = required_redis()
+        prefix = stack.enter_context(own_prefix(url))
+        shop = open_shop(JOBS_CONNECTIONS={"redis": {"url": url, "prefix": prefix}})
+    else:
+        shop = open_shop()
+    stack.enter_context(shop.context())
+    stage = Stage(shop, kind, stack.enter_context)
+    if kind in SERVERS:
+        stage.driver.prepare()
+        stack.callback(_empty, shop)
+    return stage
+
+
+def _empty(shop: Shop) -> None:
+    shop.session.rollback()
+    empty(shop.engine)
+    with shop.engine.begin() as connection:
+        for table in Base.metadata.sorted_tables:
+            connection.execute(sa.delete(table))
+
+
 @pytest.fixture(params=["sync", *QUEUED])
-def stage(request: pytest.FixtureRequest, jobs_shop: Shop) -> Iterator[Stage]:
+def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
     with ExitStack() as stack:
-        yield Stage(jobs_shop, request.param, stack.enter_context)
+        yield open_stage(request, stack)
 
 
 @pytest.fixture(params=QUEUED)
-def queued(request: pytest.FixtureRequest, jobs_shop: Shop) -> Iterator[Stage]:
+def queued(request: pytest.FixtureRequest) -> Iterator[Stage]:
     """Only the connections on which jobs wait for a worker."""
     with ExitStack() as stack:
-        yield Stage(jobs_shop, request.param, stack.enter_context)
+        yield open_stage(request, stack)
