@@ -204,7 +204,7 @@ def test_what_a_key_says_may_hold_any_character(driver):
     assert pop_one(driver).envelope == unique.envelope
 
 
-def test_thousands_of_ends_at_once_push_all_that_follows(driver):
+def test_many_ends_at_once_push_all_that_follows(driver):
     plans = [batch(1) for _ in range(400)]
     for plan in plans:
         driver.push_batch(plan)
