@@ -16,8 +16,8 @@ from tests.database_servers import DatabaseServer, MariadbServer, PostgresqlServ
 from tests.processes import ServerProcess, missing, shared
 from tests.programs import STEPS
 
-POSTGRESQL = "FLASK_JOBS_TEST_POSTGRESQL"
-MARIADB = "FLASK_JOBS_TEST_MARIADB"
+POSTGRESQL = "JOBS_TEST_POSTGRESQL"
+MARIADB = "JOBS_TEST_MARIADB"
 
 _STANDARD = {
     POSTGRESQL: ["postgresql://postgres@127.0.0.1:5432/postgres", f"postgresql://{getpass.getuser()}@/postgres"],

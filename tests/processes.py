@@ -25,8 +25,8 @@ from tests.ran_where import note_missing
 LIMIT = 15.0
 """Seconds for anything that is waited for."""
 
-_RUN = "FLASK_JOBS_TEST_RUN"
-"""Names the folder of this run of the tests to all of its processes."""
+_RUN = "JOBS_TEST_RUN"
+"""Names the folder of this run of the tests to all of its processes. It is no setting of Flask's, as FLASK_... are."""
 
 
 def missing(server: str, why: str) -> NoReturn:

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-STEPS = os.environ.get("FLASK_JOBS_TEST_SERVERS", "port,installed,wheels").split(",")
+STEPS = os.environ.get("JOBS_TEST_SERVERS", "port,installed,wheels").split(",")
 """Where a server is looked for that the environment gives no URL of: at the standard port, then for its program."""
 
 # Where systems put the programs of servers, beside what is on the path.

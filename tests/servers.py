@@ -19,7 +19,7 @@ from tests.ran_where import note_used
 
 __all__ = ["LIMIT", "free_port", "missing", "wait_until"]
 
-REDIS = "FLASK_JOBS_TEST_REDIS"
+REDIS = "JOBS_TEST_REDIS"
 
 _STANDARD = "redis://127.0.0.1:6379/0"
 
