@@ -67,35 +67,38 @@ def required_server(variable: str) -> sa.URL:
     return url
 
 
-@contextmanager
-def own_server(variable: str, folder: Path, *settings: str) -> Iterator[DatabaseServer]:
-    """A running server that the test may stop and break."""
+def new_server(variable: str, folder: Path, *settings: str) -> DatabaseServer:
+    """A server that the test may stop and break, not yet started."""
     if not _OWN[variable].is_installed():
         missing(_NAMES[variable], f"no {_NAMES[variable]} server is installed that a test could stop")
-    server = _OWN[variable](folder, *settings)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.kill()
+    return _OWN[variable](folder, *settings)
 
 
 @contextmanager
 def own_database(server: sa.URL, name: str) -> Iterator[sa.URL]:
     """A database that is made for this and dropped in the end."""
-    engine = open_engine(server)
-    autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
-    force = " WITH (FORCE)" if server.get_backend_name() == "postgresql" else ""
     try:
-        with autocommit.connect() as connection:
-            connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {name}{force}")
-            for statement in _MAKING[server.get_backend_name()]:
-                connection.exec_driver_sql(statement.format(name=name))
-        yield engine.url.set(database=name)
+        yield make_database(server, name)
     finally:
-        with autocommit.connect() as connection:
-            connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {name}{force}")
-        engine.dispose()
+        _run(server, _dropping(server, name))
+
+
+def make_database(server: sa.URL, name: str) -> sa.URL:
+    """A new database, in place of one of this name."""
+    _run(server, _dropping(server, name), *(text.format(name=name) for text in _MAKING[server.get_backend_name()]))
+    return server.set(database=name)
+
+
+def _dropping(server: sa.URL, name: str) -> str:
+    return f"DROP DATABASE IF EXISTS {name}{' WITH (FORCE)' if server.get_backend_name() == 'postgresql' else ''}"
+
+
+def _run(server: sa.URL, *statements: str) -> None:
+    engine = open_engine(server)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+    engine.dispose()
 
 
 # The database's own defaults must play no part; and tests have no time for the disk.
