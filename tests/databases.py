@@ -83,9 +83,12 @@ def own_database(server: sa.URL, name: str) -> Iterator[sa.URL]:
         _run(server, _dropping(server, name))
 
 
-def make_database(server: sa.URL, name: str) -> sa.URL:
-    """A new database, in place of one of this name."""
-    _run(server, _dropping(server, name), *(text.format(name=name) for text in _MAKING[server.get_backend_name()]))
+def make_database(server: sa.URL, name: str, *, lasting: bool = False) -> sa.URL:
+    """A new database, in place of one of this name. If it is `lasting`, it keeps what it says when its server dies."""
+    making = [text.format(name=name) for text in _MAKING[server.get_backend_name()]]
+    _run(server, _dropping(server, name), *making)
+    if lasting and server.get_backend_name() == "postgresql":
+        _run(server, f"ALTER DATABASE {name} SET synchronous_commit = on")
     return server.set(database=name)
 
 

@@ -109,7 +109,9 @@ def own_server(kind: str, *settings: str) -> Iterator[ServerProcess]:
         folder = Path(name)
         if kind == "redis":
             options = [part for setting in settings for part in f"--{setting}".split("=")]
-            server: ServerProcess = RedisServer(folder, "--appendonly", "yes", "--save", "", *options)
+            # What is written without a flush survives the death of the server, if not of the host.
+            keeping = ["--appendonly", "yes", "--appendfsync", "no", "--save", ""]
+            server: ServerProcess = RedisServer(folder, *keeping, *options)
         else:
             server = new_server(SERVERS[kind], folder, *settings)
         server.start()
@@ -125,4 +127,4 @@ def store_on(server: ServerProcess) -> Store:
     if isinstance(server, RedisServer):
         return Keys(server.url, name, server)
     assert isinstance(server, DatabaseServer)
-    return Tables(make_database(server.url, name), server)
+    return Tables(make_database(server.url, name, lasting=True), server)
