@@ -1,12 +1,14 @@
 """F24, F25, F36: the server is restarted, or dies, amid the work of many; no job is lost, and none runs twice for it.
 
-Where a server dies and forgets what it had answered, a second run is due to it, and told of: its lease ran out.
+Where a server dies, it may forget what it had answered just before. A job may then run again: because its lease ran out,
+which is told, or because nothing is left of its whole first run, in the last moment before.
 """
 
 from __future__ import annotations
 
 import re
 import signal
+import time
 from collections import Counter
 
 import pytest
@@ -14,6 +16,9 @@ import pytest
 from tests.faults.many import Amount, Traffic, assert_each_ended_once
 from tests.faults.stores import Store
 from tests.faults.workers import Site
+
+# What PostgreSQL need not flush at once it flushes after three times 0.2 s at the latest; and the machine is busy.
+LAST_MOMENT = 2.0
 
 AMOUNTS = [
     pytest.param(Amount(1_000, 4, 60), id="few", marks=pytest.mark.slow),
@@ -43,6 +48,7 @@ def test_f24_a_server_that_dies_amid_the_work_of_many_loses_no_job(site: Site, s
     traffic = Traffic(site, amount, retry_after=5)
 
     traffic.until(0.3)
+    died = time.time()
     store.server.kill()
     store.server.start()
     traffic.until_all_is_done()
@@ -52,7 +58,7 @@ def test_f24_a_server_that_dies_amid_the_work_of_many_loses_no_job(site: Site, s
     assert [worker.ended() for worker in traffic.workers] == [0] * amount.workers
     ends = Counter(line["job"] for line in site.ledger("end"))
     assert ends.keys() == {line["job"] for line in site.ledger("made")}
-    assert {job for job, times in ends.items() if times > 1} <= reclaimed(traffic)
+    assert {job for job, times in ends.items() if times > 1} <= reclaimed(traffic) | forgotten(site, died)
     assert site.sizes() == (0, 0, 0, 0)
     assert store.left_behind() == set()
 
@@ -61,3 +67,8 @@ def reclaimed(traffic: Traffic) -> set[str]:
     """The jobs whose lease ran out, as the workers that took them in have told."""
     told = [line for line in traffic.said("WARNING") if "reclaimed: its lease ran out" in line]
     return {re.search(r"\[job:(.+?)\]", line)[1] for line in told}
+
+
+def forgotten(site: Site, died: float) -> set[str]:
+    """The jobs that had just ended when the server died, so that it may not have written down that they ever began."""
+    return {line["job"] for line in site.ledger("end") if died - LAST_MOMENT <= line["at"] <= died + LAST_MOMENT}
