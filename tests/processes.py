@@ -128,7 +128,8 @@ def running_tests() -> Iterator[None]:
         yield
     finally:
         for note in folder.glob("*.json"):
-            _end(json.loads(note.read_text())["pid"])
+            server = json.loads(note.read_text())
+            _end(server["pid"], server["signal"])
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -142,7 +143,7 @@ def shared(name: str, start: Callable[[Path], tuple[str, ServerProcess]]) -> str
             folder = run / name
             folder.mkdir()
             url, server = start(folder)
-            note.write_text(json.dumps({"url": url, "pid": server.pid}))
+            note.write_text(json.dumps({"url": url, "pid": server.pid, "signal": server.stopping}))
             _children.append(server)
     return str(json.loads(note.read_text())["url"])
 
@@ -151,9 +152,9 @@ def shared(name: str, start: Callable[[Path], tuple[str, ServerProcess]]) -> str
 _children: list[ServerProcess] = []
 
 
-def _end(pid: int) -> None:
+def _end(pid: int, politely: int) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, politely)
         for _ in range(100):
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)

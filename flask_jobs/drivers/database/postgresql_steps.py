@@ -21,8 +21,8 @@ given AS MATERIALIZED (
     )
 )"""
 
-# A used id is looked up before and met again at the unique key: what is stored under it meanwhile is left alone. The job
-# itself is looked up, too: it may end while the unique key is waited for, and its end is not in this statement's view.
+# A used id is looked up before and met again at the unique key: what is stored under it meanwhile is left alone. The
+# job itself is looked up, too: it may end while the unique key is waited for, and this statement does not see its end.
 _STORED = """
 stored AS (
     INSERT INTO flask_jobs (id, name, queue, state, at, token, pushed_at, retry_until, retried_from, body)
