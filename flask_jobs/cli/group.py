@@ -26,7 +26,7 @@ class JobsGroup(AppGroup):
 jobs_cli = JobsGroup(
     "jobs",
     help="Run and look after background jobs.",
-    epilog="Exit codes: 0 done, 1 something was not done, 2 unusable command line, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 something was not done, 2 unusable command line, 3 store away, 130 interrupted.",
 )
 
 

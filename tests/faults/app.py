@@ -23,7 +23,8 @@ from flask import Flask, current_app, g
 from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from flask_jobs import Job, Jobs, current_job
+from flask_jobs import ConnectionLost, Job, Jobs, current_job
+from flask_jobs.ids import new_id
 
 
 class Base(DeclarativeBase):
@@ -69,6 +70,22 @@ class Brief(Job):
     def handle(self) -> None:
         with noted(label=self.label):
             time.sleep(self.seconds)
+
+
+@jobs.register("faults.short")
+class Short(Job):
+    """Takes a millisecond, and fails as often as it is told."""
+
+    backoff = 0.1
+
+    def __init__(self, fails: int) -> None:
+        self.fails = fails
+
+    def handle(self) -> None:
+        with noted(fails=self.fails):
+            time.sleep(0.001)
+            if current_job.attempt <= self.fails:
+                raise ValueError("not yet")
 
 
 @jobs.register("faults.gated")
@@ -283,6 +300,22 @@ def dispatch_for_later() -> None:
     click.echo(json.dumps(meant))
 
 
+@click.argument("amount", type=int)
+def produce(amount: int) -> None:
+    """Dispatch so many jobs one by one, each until it is stored: one in twenty is delayed, one in twenty fails once."""
+    for number in range(amount):
+        fails = int(number % 20 == 7)
+        delay = 0.5 if number % 20 == 13 else None
+        job_id = new_id()
+        note("made", job=job_id, fails=fails)
+        while True:
+            try:
+                jobs.dispatch(Short(fails), id=job_id, delay=delay)
+                break
+            except ConnectionLost:
+                time.sleep(0.05)
+
+
 def break_off(_error: BaseException | None) -> None:
     """A teardown function that raises after each job, so that none of those registered before it is called."""
     if "FAULTS_TEARDOWN" in os.environ and current_job:
@@ -300,4 +333,5 @@ def create_app(folder: str | None = None, config: dict[str, Any] | None = None) 
     jobs.init_app(app)
     app.teardown_appcontext(break_off)
     app.cli.command("dispatch-for-later")(dispatch_for_later)
+    app.cli.command("produce")(produce)
     return app
