@@ -18,7 +18,7 @@ from .envelope import After, Envelope, Push, Pushed
 from .errors import CapabilityMissing, PushFailed, Stored
 from .events import Events
 from .ids import new_id
-from .job import Job, require_job
+from .job import Job, require_body, require_job
 from .ledger import Reason
 from .options import check, deadline
 from .serializer import Serializer
@@ -132,6 +132,7 @@ class Dispatcher:
         settings = self._connections.settings(_first(options.connection, job.connection))
         driver = self._connections.driver(settings.name)
         push = self._encoded(job, driver, settings, options)
+        require_body(job)
         return Item(settings.name, driver, push, Dispatched(push.envelope.id, Status.PUSHED), bool(job.sensitive))
 
     def _encoded(self, job: Job, driver: Driver, settings: ConnectionSettings, options: Options) -> Push:
