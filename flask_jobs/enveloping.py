@@ -12,7 +12,7 @@ from .driver import Driver
 from .envelope import NOW, Batch, Chain, Envelope, Package, Push, Role, Ties, When
 from .errors import InvalidArgument
 from .ids import new_id
-from .job import Job, require_job
+from .job import Job, require_body, require_job
 from .options import check, deadline
 from .serializer import Serializer
 from .unique import key_of
@@ -100,6 +100,7 @@ class Enveloper:
         require_job(job)
         check(job)
         name, body = self._serializer(target.driver).encode(job)
+        require_body(job)
         ties = replace(ties, key=key_of(job, name)) if job.unique else ties
         envelope = Envelope(id_, name, queue_name(queue), body, ties=None if ties == _UNTIED else ties)
         return Push(envelope, NOW, retry_until=deadline(job))

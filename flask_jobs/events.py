@@ -47,6 +47,9 @@ worker_idle = _signals.signal("worker-idle", "A worker found nothing to do, afte
 queue_paused = _signals.signal("queue-paused", "A queue gives out nothing for now.")
 queue_resumed = _signals.signal("queue-resumed", "A queue gives out jobs again.")
 
+OWN_SIGNALS = tuple(_signals.values())
+"""All of the above."""
+
 
 def about(delivery: Reservation) -> dict[str, object]:
     """The fields that each log record of a delivery carries."""

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from uuid import UUID
 
+from blinker import ANY, Signal
 from flask import Flask
 
 from .dispatched import Dispatched, Options
@@ -20,6 +21,7 @@ from .drivers import DriverFactory
 from .envelope import Role, StoredChain
 from .errors import PushFailed
 from .job import Job, Task
+from .listeners import Listeners
 from .registry import Registry
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class Jobs:
         self.registry = Registry()
         self._session = session
         self._factories: dict[str, DriverFactory] = {}
+        self._listeners = Listeners(self.registry, self._state_if_any)
         if app is not None:
             self.init_app(app)
 
@@ -82,6 +85,17 @@ class Jobs:
     def upcast(self, job: str, version: int) -> Callable[[U], U]:
         """Register a function from the fields of a job's stored `version` to those of the next one."""
         return self.registry.upcast(job, version)
+
+    def listen(
+        self, signal: Signal, name: str, *, sender: object = ANY, aliases: Sequence[str] = (), **options: Any
+    ) -> Callable[[Callable[P, R]], Task[P, R]]:
+        """Make a function a receiver of a signal that runs as a job under this name.
+
+        It takes the sender first, as every receiver does, and of the signal's arguments those that it names; they
+        are stored as the fields of any job. A sender that cannot be stored, such as the app, is None there. `sender`
+        listens to that one alone; `aliases` and `options` are those of `task`.
+        """
+        return self._listeners.listen(signal, name, sender=sender, aliases=aliases, options=options)
 
     def extend(self, driver: str, factory: DriverFactory) -> None:
         """Make a driver of your own known under a name, before `init_app`."""
@@ -217,3 +231,8 @@ class Jobs:
         from .state import state_of
 
         return state_of(self.registry)
+
+    def _state_if_any(self, app: Flask | None) -> AppState | None:
+        from .state import state_if_any
+
+        return state_if_any(app, self.registry)

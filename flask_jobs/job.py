@@ -156,6 +156,12 @@ def require_job(job: object) -> None:
     raise InvalidArgument(f"Only a job can be dispatched, an instance of a Job class; this is {_given(job)}.")
 
 
+def require_body(job: Job) -> None:
+    """Raise `InvalidArgument` for a job that has nothing to do."""
+    if type(job).handle is Job.handle:
+        raise InvalidArgument(f"{type(job).__qualname__} has no handle() method: write what the job does there.")
+
+
 def _given(thing: object) -> str:
     if isinstance(thing, type) and issubclass(thing, Job):
         return f"the class {thing.__qualname__}: call it with its arguments"

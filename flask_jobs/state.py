@@ -187,11 +187,7 @@ def attach(app: Flask, *, registry: Registry, session: Any, factories: Mapping[s
 
 def current_state() -> AppState:
     """The state of the current app, or an error that says what is missing."""
-    if not has_app_context():
-        raise ConfigurationError(
-            "There is no app here to dispatch for. Inside a request, a job or a flask command there is one; "
-            "elsewhere write: with app.app_context(): ..."
-        )
+    _require_app()
     state = current_app.extensions.get(EXTENSION)
     if state is None:
         raise ConfigurationError(f"The app {current_app.name!r} has no Jobs: call jobs.init_app(app) in its factory.")
@@ -204,3 +200,19 @@ def state_of(registry: Registry) -> AppState:
     if state.registry is not registry:
         raise ConfigurationError(f"The app {state.app.name!r} was initialised with another Jobs object than this one.")
     return state
+
+
+def state_if_any(app: Flask | None, registry: Registry) -> AppState | None:
+    """The state of the app, None meaning the current one, if it has one of the Jobs object with this registry."""
+    if app is None:
+        _require_app()
+    state: AppState | None = (app or current_app).extensions.get(EXTENSION)
+    return state if state is not None and state.registry is registry else None
+
+
+def _require_app() -> None:
+    if not has_app_context():
+        raise ConfigurationError(
+            "There is no app here to dispatch for. Inside a request, a job or a flask command there is one; "
+            "elsewhere write: with app.app_context(): ..."
+        )

@@ -677,6 +677,17 @@ def test_a_payload_beyond_the_limit_is_refused_with_both_sizes(open_shop: Open) 
     assert shop.stored() == []
 
 
+def test_a_job_that_does_nothing_is_refused_before_anything_is_stored(jobs_shop: Shop) -> None:
+    @jobs_shop.jobs.register("send-letter")
+    class SendLetter(Job):
+        def perform(self) -> None: ...
+
+    with pytest.raises(InvalidArgument, match=r"SendLetter has no handle\(\) method"):
+        jobs_shop.jobs.dispatch(SendLetter())
+
+    assert jobs_shop.stored() == []
+
+
 def test_an_unregistered_job_is_refused_with_what_to_write(jobs_shop: Shop) -> None:
     class SendLetter(Job):
         pass
