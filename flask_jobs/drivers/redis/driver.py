@@ -13,7 +13,6 @@ from ...config import Clock
 from ...driver import PORTION, Renewable, TracksProgress
 from ...envelope import (
     Exchange,
-    Followed,
     Popped,
     Progress,
     Push,
@@ -25,15 +24,15 @@ from ...envelope import (
     Sizes,
 )
 from ...validation import queue_name
-from .arguments import pop_arguments, push_arguments, settle_arguments
+from .arguments import pop_arguments, settle_arguments
 from .checks import check_server
 from .client import Server
 from .failed import RedisFailedJobs
 from .following import RedisFollowing
 from .keys import Keys, member
 from .operators import RedisOperators
-from .scripts import Argument, Scripts
 from .pushing import Answers, push_all
+from .scripts import Argument, Scripts
 from .values import decoded, followed, progress_text, reclaimed, reservation
 
 WORK = b"work"

@@ -1,7 +1,8 @@
 """What is stored in Redis, as text, and the values of the port that are made of it.
 
 A stored job is its fields in a fixed order and then its body, with a separator between: a script splits off the
-few fields it needs and carries the rest along.
+few fields it needs and carries the rest along. What the job is tied to is one of the fields, with a separator of its
+own, and empty for a job that stands alone. A planned push is what the script that stores it takes, joined likewise.
 """
 
 from __future__ import annotations

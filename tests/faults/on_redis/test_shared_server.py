@@ -7,11 +7,11 @@ import pytest
 from flask_jobs.envelope import Ack, After, Counters, Progress, Push, Release, Sizes
 from flask_jobs.errors import ConfigurationError, StoreRefused
 from flask_jobs.ids import new_id
-from flask_jobs.testing.contract.support import envelope, fail, id_list, pop, pop_one, push, release, roomy
-
 from flask_jobs.testing.contract.batches import batch, member
 from flask_jobs.testing.contract.chains import chain
 from flask_jobs.testing.contract.keys import digest, keyed
+from flask_jobs.testing.contract.support import envelope, fail, id_list, pop, pop_one, push, release, roomy
+
 from ...servers import keys_of, own_prefix, redis_server
 
 
