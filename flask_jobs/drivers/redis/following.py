@@ -73,7 +73,7 @@ class RedisFollowing(HoldsKeys, RunsChains, RunsBatches):
         return page
 
     def cancel_batch(self, batch_id: str) -> bool:
-        """Let its members end without running from now on."""
+        """Let its members end without running from now on. One that is not whole waits for no more members."""
         return bool(self._scripts.run("cancel_batch", batch_id))
 
     def prune_batches(self, *, older_than: float, limit: int = PORTION) -> int:

@@ -1,7 +1,8 @@
 """What is stored in Redis, as text, and the values of the port that are made of it.
 
 A stored job is its fields in a fixed order and then its body, with a separator between: a script splits off the
-few fields it needs and carries the rest along.
+few fields it needs and carries the rest along. What the job is tied to is one of the fields, with a separator of its
+own, and empty for a job that stands alone. A planned push is what the script that stores it takes, joined likewise.
 """
 
 from __future__ import annotations
@@ -238,22 +239,19 @@ def _planned(push: bytes) -> Envelope:
     return Envelope(job_id, name, queue, body, origin or None, _ties(ties) if ties else None)
 
 
-def _ties(text: str) -> Ties:
-    digest, said, until_processing, bound, chain, link, batch, callback = text.split(_TIE)
-    return Ties(
-        key=Key(digest, _said(said), bool(until_processing), _number(bound)) if digest else None,
-        chain=chain or None,
-        link=int(link),
-        batch=batch or None,
-        is_callback=bool(callback),
-    )
-
-
-def _said(text: str) -> str:
+def _ties(text: str) -> Ties | None:
+    # The scripts have looked at their shape. Whatever a foreign hand has put into that must keep no job from being run.
     try:
-        return str(json.loads(text))
+        digest, said, until_processing, bound, chain, link, batch, callback = text.split(_TIE)
+        return Ties(
+            key=Key(digest, json.loads(said), bool(until_processing), _number(bound)) if digest else None,
+            chain=chain or None,
+            link=int(link),
+            batch=batch or None,
+            is_callback=bool(callback),
+        )
     except ValueError:
-        return text
+        return None
 
 
 def _history(text: str) -> tuple[Entry, ...]:

@@ -243,6 +243,26 @@ def test_f43_a_batch_whose_push_was_cut_calls_nobody_back_before_its_repetition(
     assert [job.name for job in worker.ran] == ["shop.then", "shop.finally"]
 
 
+def test_f43_a_batch_whose_push_was_cut_for_good_finishes_when_it_is_cancelled(driver, cut_driver, proxy):
+    plan = batch(1_500)
+    proxy.cut_before(1)
+    with pytest.raises(ConnectionLost):
+        cut_driver.push_batch(plan)
+    _run_all(driver, "default")
+
+    cancelled = driver.cancel_batch(plan.id)
+    repeated = driver.push_batch(plan)
+    worker = Worker(driver)
+    worker.drain("callbacks")
+
+    stored = driver.batch(plan.id)
+    assert cancelled
+    assert not any(answer.stored for answer in repeated)
+    assert (stored.total, stored.done, stored.is_whole) == (1_000, 1_000, True)
+    assert [job.name for job in worker.ran] == ["shop.finally"]
+    assert driver.prune_batches(older_than=0.0) == 1
+
+
 @both_cuts
 def test_f43_members_added_in_portions_hold_the_batch_open_until_the_last_one(driver, cut_driver, proxy, cut):
     plan = batch(1)

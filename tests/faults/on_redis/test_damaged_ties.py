@@ -60,6 +60,19 @@ def test_f37_a_job_whose_ties_are_damaged_becomes_a_failed_entry_as_it_is(driver
     assert driver.push([again := keyed()]) == [Pushed(again.envelope.id)]
 
 
+def test_f37_ties_that_have_their_shape_and_no_sense_keep_no_job_from_running(driver, client, key):
+    odd = keyed(seconds=5.0)
+    driver.push([odd, keyed("invoice:8")])
+    whole = client.hget(key("jobs"), odd.envelope.id)
+    client.hset(key("jobs"), odd.envelope.id, whole.replace(b"\x1d5.0\x1d", b"\x1d5.0.0\x1d", 1))
+
+    held = hold_all(driver, 2)
+
+    assert held[0].envelope.id == odd.envelope.id
+    assert driver.settle([Ack(one) for one in held]).stale == ()
+    assert driver.size("default") == Sizes()
+
+
 def test_f37_a_damaged_member_counts_as_failed_and_its_key_is_free(driver, client, key):
     plan = batch(2, key=Key("k" * 64, "invoice:7"), allow_failures=True)
     driver.push_batch(plan)
