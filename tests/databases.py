@@ -89,7 +89,7 @@ def make_database(server: sa.URL, name: str, *, lasting: bool = False) -> sa.URL
     _run(server, _dropping(server, name), *making)
     if lasting and server.get_backend_name() == "postgresql":
         _run(server, f"ALTER DATABASE {name} SET synchronous_commit = on")
-    return server.set(database=name)
+    return open_engine(server).url.set(database=name)  # with the Python driver that serves it
 
 
 def _dropping(server: sa.URL, name: str) -> str:
