@@ -14,7 +14,7 @@ from . import batches, transactions
 from .connections import Connections
 from .dispatched import Dispatched, Options, Status
 from .driver import Driver, HoldsKeys, RunsBatches, RunsChains, RunsInline, Transactional
-from .envelope import After, Batch, Chain, Package, Push, Pushed, Role
+from .envelope import After, BatchPush, ChainPush, Package, Push, Pushed, Role
 from .enveloping import Enveloper, Target, first, pushes_in
 from .errors import CapabilityMissing, InvalidArgument, PushFailed, Stored
 from .events import Events
@@ -120,7 +120,7 @@ class Dispatcher:
         """Push more members into a batch at once; how many were stored."""
         target = self.envelopes.target(None, options)
         members = self.envelopes.members(jobs, batch_id, target, options)
-        item = self._packed(target, Batch(batch_id, members), Dispatched(batch_id, Status.PUSHED), ())
+        item = self._packed(target, BatchPush(batch_id, members), Dispatched(batch_id, Status.PUSHED), ())
         answers = _runs_batches(target).add_to_batch(batch_id, members)
         if answers is None:
             raise InvalidArgument(f"Nothing can be added to the batch {batch_id}: it has finished, or there is none.")
@@ -278,9 +278,9 @@ class Dispatcher:
             return
         for item in items:
             match item.package, driver:
-                case Chain() as chain, RunsChains():
+                case ChainPush() as chain, RunsChains():
                     self._note(item, chain.links[:1], [driver.push_chain(chain)])
-                case Batch() as batch, RunsBatches():
+                case BatchPush() as batch, RunsBatches():
                     self._note(item, batch.members, driver.push_batch(batch))
 
     def _note(self, item: Item, pushes: Sequence[Push], answers: Sequence[Pushed]) -> None:
@@ -293,7 +293,7 @@ class Dispatcher:
 
     def _refuse(self, item: Item, package: Package, holder: str) -> None:
         dropped = _told(package)[0]
-        if not isinstance(item.package, Batch):
+        if not isinstance(item.package, BatchPush):
             item.answer.status, item.answer.holder = Status.DUPLICATE, holder
         self._events(item.connection).dropped(dropped.envelope, holder=holder)
         for tell in self._refusals[-1:]:
@@ -314,7 +314,7 @@ def _run_here(items: Sequence[Item]) -> None:
     driver = items[0].driver
     if isinstance(driver, RunsInline):
         # The callbacks of an empty batch are due at once.
-        groups = [pushes_in(item.package) if isinstance(item.package, Batch) else item.stored for item in items]
+        groups = [pushes_in(item.package) if isinstance(item.package, BatchPush) else item.stored for item in items]
         driver.run([push.envelope.id for group in groups for push in group])
 
 
@@ -370,9 +370,9 @@ def _deferred(item: Item) -> Item:
     match item.package:
         case Push() as push:
             package: Package = replace(push, deferred=True)
-        case Chain() as chain:
+        case ChainPush() as chain:
             package = replace(chain, links=(replace(chain.links[0], deferred=True), *chain.links[1:]))
-        case Batch() as batch:
+        case BatchPush() as batch:
             package = replace(batch, members=tuple(replace(push, deferred=True) for push in batch.members))
     return replace(item, package=package)
 
@@ -382,19 +382,19 @@ def _told(package: Package) -> Sequence[Push]:
     match package:
         case Push():
             return [package]
-        case Chain():
+        case ChainPush():
             return package.links[:1]
-        case Batch():
+        case BatchPush():
             return package.members
 
 
 def _id_of(package: Package) -> str:
-    return package.id if isinstance(package, Batch) else _told(package)[0].envelope.id
+    return package.id if isinstance(package, BatchPush) else _told(package)[0].envelope.id
 
 
 def _digest(item: Item) -> str | None:
     """The unique key that the item takes when it is pushed; a member of a batch waits without one."""
-    ties = None if isinstance(item.package, Batch) else _told(item.package)[0].envelope.ties
+    ties = None if isinstance(item.package, BatchPush) else _told(item.package)[0].envelope.ties
     return None if ties is None or ties.key is None else ties.key.digest
 
 

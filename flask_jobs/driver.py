@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar
 
 from .envelope import (
-    Batch,
-    Chain,
+    BatchPush,
+    ChainPush,
     Exchange,
     FailedJob,
     Hook,
@@ -144,7 +144,7 @@ class RunsChains(Driver):
     """Keeps the links of a chain and pushes each in the step that ends the one before it."""
 
     @abstractmethod
-    def push_chain(self, chain: Chain) -> Pushed:
+    def push_chain(self, chain: ChainPush) -> Pushed:
         """Store the chain and push its first link, in one step. Nothing is stored if that link is not."""
 
     @abstractmethod
@@ -156,7 +156,7 @@ class RunsBatches(Driver):
     """Counts the members of a batch as they end, each once, and pushes its callbacks."""
 
     @abstractmethod
-    def push_batch(self, batch: Batch) -> list[Pushed]:
+    def push_batch(self, batch: BatchPush) -> list[Pushed]:
         """Store the batch and push its members, in order; a repeated id of the batch stores nothing.
 
         A member whose unique key is held counts as skipped. Where members are pushed in portions, no callback runs

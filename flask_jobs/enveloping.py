@@ -9,7 +9,7 @@ from typing import TypeVar
 from .config import Config, ConnectionSettings
 from .dispatched import Options
 from .driver import Driver
-from .envelope import NOW, Batch, Chain, Envelope, Package, Push, Role, Ties, When
+from .envelope import NOW, BatchPush, ChainPush, Envelope, Package, Push, Role, Ties, When
 from .errors import InvalidArgument
 from .ids import new_id
 from .job import Job, require_body, require_job
@@ -51,7 +51,7 @@ class Enveloper:
         push = self._push(job, target, queue, Ties(), id_)
         return replace(push, due=_due(options), front=options.front)
 
-    def chain(self, jobs: Sequence[Job], catch: Job | None, target: Target, options: Options) -> Chain:
+    def chain(self, jobs: Sequence[Job], catch: Job | None, target: Target, options: Options) -> ChainPush:
         """A chain: each link on its own queue, else on the one of the call; the delay holds for the first."""
         if not jobs:
             raise InvalidArgument("A chain needs at least one job.")
@@ -61,7 +61,7 @@ class Enveloper:
         ]
         links[0] = replace(links[0], due=_due(options))
         last = None if catch is None else self._planned(catch, target, options, Ties(chain=id_, is_callback=True))
-        return Chain(id_, tuple(links), last)
+        return ChainPush(id_, tuple(links), last)
 
     def batch(
         self,
@@ -72,7 +72,7 @@ class Enveloper:
         *,
         name: str,
         allow_failures: bool,
-    ) -> Batch:
+    ) -> BatchPush:
         """A batch: each member on its own queue, else on the one of the call, and all with its delay."""
         id_ = new_id()
         told = {
@@ -80,7 +80,7 @@ class Enveloper:
             for role, job in callbacks.items()
             if job is not None
         }
-        return Batch(id_, self.members(jobs, id_, target, options), name, told, allow_failures)
+        return BatchPush(id_, self.members(jobs, id_, target, options), name, told, allow_failures)
 
     def members(self, jobs: Iterable[Job], batch: str, target: Target, options: Options) -> tuple[Push, ...]:
         """More members of a batch."""
@@ -114,9 +114,9 @@ def pushes_in(package: Package) -> Sequence[Push]:
     match package:
         case Push():
             return [package]
-        case Chain(links=links, catch=catch):
+        case ChainPush(links=links, catch=catch):
             return links if catch is None else [*links, catch]
-        case Batch(members=members, callbacks=callbacks):
+        case BatchPush(members=members, callbacks=callbacks):
             return [*members, *callbacks.values()]
 
 

@@ -10,8 +10,8 @@ from .. import clock
 from ..config import ConnectionSettings
 from ..driver import PORTION, Driver, HoldsKeys, RunsBatches, RunsChains, RunsInline
 from ..envelope import (
-    Batch,
-    Chain,
+    BatchPush,
+    ChainPush,
     Popped,
     Push,
     Pushed,
@@ -53,11 +53,11 @@ class SyncDriver(RunsInline, HoldsKeys, RunsChains, RunsBatches):
         """Take the jobs in; `run` runs them."""
         return self._desk.push(pushes)
 
-    def push_chain(self, chain: Chain) -> Pushed:
+    def push_chain(self, chain: ChainPush) -> Pushed:
         """Take the chain in."""
         return self._desk.push_chain(chain)
 
-    def push_batch(self, batch: Batch) -> list[Pushed]:
+    def push_batch(self, batch: BatchPush) -> list[Pushed]:
         """Take the batch in."""
         self._desk.prune_batches(older_than=_KEEP_BATCHES)
         return self._desk.push_batch(batch)

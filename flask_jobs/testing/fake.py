@@ -11,7 +11,7 @@ from .. import clock
 from ..config import ConnectionSettings
 from ..driver import Driver
 from ..drivers.memory import MemoryDriver
-from ..envelope import Batch, Chain, FailedJob, Package, Push, Pushed, Room, Settled, Settlement
+from ..envelope import BatchPush, ChainPush, FailedJob, Package, Push, Pushed, Room, Settled, Settlement
 from ..ids import new_id
 from ..job import Job, Task
 from ..state import AppState
@@ -204,9 +204,9 @@ class FakeQueue:
         match package:
             case Push():
                 self._pushed.append(self._seen(connection, package))
-            case Chain(links=links):
+            case ChainPush(links=links):
                 self._chains.append(PushedChain(tuple(self._seen(connection, push) for push in links)))
-            case Batch(members=members):
+            case BatchPush(members=members):
                 seen = tuple(self._seen(connection, push) for push in members)
                 self._batches.append(PushedBatch(package, seen))
 
@@ -258,7 +258,7 @@ class _RecordingDriver(MemoryDriver):
         self._record_stored(pushes, answers)
         return answers
 
-    def push_chain(self, chain: Chain) -> Pushed:
+    def push_chain(self, chain: ChainPush) -> Pushed:
         """Store the chain and record it, and its first link as a job."""
         answer = super().push_chain(chain)
         if answer.stored:
@@ -266,7 +266,7 @@ class _RecordingDriver(MemoryDriver):
             self._record_stored(chain.links[:1], [answer])
         return answer
 
-    def push_batch(self, batch: Batch) -> list[Pushed]:
+    def push_batch(self, batch: BatchPush) -> list[Pushed]:
         """Store the batch and record it, and its members as jobs."""
         is_new = self.batch(batch.id) is None
         answers = super().push_batch(batch)

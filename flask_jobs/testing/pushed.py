@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..envelope import After, Batch, Push
+from ..envelope import After, BatchPush, Push
 from ..job import Job
 from ..state import AppState
 
@@ -80,7 +80,7 @@ class PushedChain:
 class PushedBatch:
     """One recorded batch: its members, in order."""
 
-    batch: Batch
+    batch: BatchPush
     members: tuple[PushedJob, ...]
 
     @property

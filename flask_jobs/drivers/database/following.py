@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from ...envelope import Batch, Chain, Followed, Package, Push, Pushed
+from ...envelope import BatchPush, ChainPush, Followed, Package, Push, Pushed
 from .batches import Batches
 from .chains import Chains
 from .ended import Ended
@@ -28,9 +28,9 @@ class Following:
         answers: list[Pushed] = []
         for group in _together(packages):
             match group:
-                case Chain():
+                case ChainPush():
                     answers.append(self.chains.push(transaction, group))
-                case Batch(members=members):
+                case BatchPush(members=members):
                     pushed = self.batches.push(transaction, group)
                     answers += repeated(members) if pushed is None else pushed
                 case _:
@@ -70,15 +70,15 @@ def _pushes_of(package: Package) -> Iterator[Push]:
     match package:
         case Push():
             yield package
-        case Chain(links=links, catch=catch):
+        case ChainPush(links=links, catch=catch):
             yield from links
             yield from () if catch is None else (catch,)
-        case Batch(members=members, callbacks=callbacks):
+        case BatchPush(members=members, callbacks=callbacks):
             yield from members
             yield from callbacks.values()
 
 
-def _together(packages: Sequence[Package]) -> Iterator[Sequence[Push] | Chain | Batch]:
+def _together(packages: Sequence[Package]) -> Iterator[Sequence[Push] | ChainPush | BatchPush]:
     """The packages in their order, single jobs that follow upon each other together."""
     pushes: list[Push] = []
     for package in packages:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...driver import PORTION, HoldsKeys, RunsBatches, RunsChains
-from ...envelope import Batch, Chain, Push, Pushed, Reservation, StoredBatch, StoredChain
+from ...envelope import BatchPush, ChainPush, Push, Pushed, Reservation, StoredBatch, StoredChain
 from ...validation import seconds
 from .access import Access
 from .following import Following, pushes_of, repeated
@@ -36,7 +36,7 @@ class Packages(Access, HoldsKeys, RunsChains, RunsBatches):
             return self.settling.give_back_key(transaction, reservation)
 
     @repeated_if_overtaken
-    def push_chain(self, chain: Chain) -> Pushed:
+    def push_chain(self, chain: ChainPush) -> Pushed:
         """Store the chain and push its first link, in one transaction."""
         check_names(pushes_of(chain))
         with self.writing() as transaction:
@@ -50,7 +50,7 @@ class Packages(Access, HoldsKeys, RunsChains, RunsBatches):
             return self.following.chains.find(transaction, chain_id)
 
     @repeated_if_overtaken
-    def push_batch(self, batch: Batch) -> list[Pushed]:
+    def push_batch(self, batch: BatchPush) -> list[Pushed]:
         """Store the batch and push its members, in one transaction."""
         check_names(pushes_of(batch))
         with self.writing() as transaction:

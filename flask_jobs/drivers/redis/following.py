@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ...driver import PORTION, HoldsKeys, RunsBatches, RunsChains
-from ...envelope import Batch, Chain, Push, Pushed, Reservation, Role, StoredBatch, StoredChain
+from ...envelope import BatchPush, ChainPush, Push, Pushed, Reservation, Role, StoredBatch, StoredChain
 from ...validation import queue_name, seconds
 from .arguments import packed
 from .client import Server
@@ -33,7 +33,7 @@ class RedisFollowing(HoldsKeys, RunsChains, RunsBatches):
         job = reservation.envelope
         return bool(self._scripts.run("give_back_key", job.queue, member(reservation.receipt, job.id), job.id))
 
-    def push_chain(self, chain: Chain) -> Pushed:
+    def push_chain(self, chain: ChainPush) -> Pushed:
         """Store the chain and push its first link, in one script."""
         for push in (*chain.links, *([chain.catch] if chain.catch else [])):
             queue_name(push.envelope.queue)
@@ -46,7 +46,7 @@ class RedisFollowing(HoldsKeys, RunsChains, RunsBatches):
         found = self._server.run("HGETALL", self._keys.named(f"chain:{chain_id}"))
         return stored_chain(chain_id, dict(zip(found[::2], found[1::2], strict=True)))
 
-    def push_batch(self, batch: Batch) -> list[Pushed]:
+    def push_batch(self, batch: BatchPush) -> list[Pushed]:
         """Store the batch and push its members, in portions. One that was cut short is completed by a repetition."""
         for push in batch.callbacks.values():
             queue_name(push.envelope.queue)
