@@ -60,7 +60,8 @@ class Chains:
         rows = transaction.rows(self._find, {"chain": chain_id})
         if not rows:
             return None
-        kept = [(role, push.envelope) for *_, role, text in rows if (push := load_push(text)) is not None]
+        rows = sorted(rows, key=lambda row: row[-1] or 0)
+        kept = [(role, push.envelope) for *_, role, text, _ in rows if (push := load_push(text)) is not None]
         waiting = tuple(envelope for role, envelope in kept if role == Role.LINK.value)
         catch = next((envelope for role, envelope in kept if role == Role.CATCH.value), None)
         total, link, job_id, created_at, *_ = rows[0]
@@ -102,6 +103,7 @@ class Chains:
 
 def _find() -> sa.Select[Any]:
     """The chain, once for each push that is kept for it and at least once, all as of one instant."""
-    columns = (chains.c.total, chains.c.link, chains.c.job_id, chains.c.created_at, planned.c.role, planned.c.push)
+    of_chain = (chains.c.total, chains.c.link, chains.c.job_id, chains.c.created_at)
     both = chains.outerjoin(planned, planned.c.owner == chains.c.id)
-    return sa.select(*columns).select_from(both).where(_CHAIN).order_by(planned.c.place)
+    kept = (planned.c.role, planned.c.push, planned.c.place)
+    return sa.select(*of_chain, *kept).select_from(both).where(_CHAIN)
