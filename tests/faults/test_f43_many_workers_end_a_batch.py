@@ -3,7 +3,7 @@
 import pytest
 
 from flask_jobs.drivers.database import DatabaseDriver, open_engine
-from flask_jobs.envelope import Batch, Envelope, Push, Role, Sizes, Ties
+from flask_jobs.envelope import BatchPush, Envelope, Push, Role, Sizes, Ties
 from flask_jobs.ids import new_id
 from tests.databases import MARIADB, POSTGRESQL, empty
 from tests.faults.support import answer, start
@@ -36,7 +36,7 @@ def batch(failing):
         role: Push(Envelope(new_id(), f"shop.{role.value}", "callbacks", "{}", ties=Ties(batch=id_, is_callback=True)))
         for role in (Role.THEN, Role.CATCH, Role.FINALLY)
     }
-    return Batch(id_, members, "statements", callbacks, allow_failures=True)
+    return BatchPush(id_, members, "statements", callbacks, allow_failures=True)
 
 
 def is_over(driver, plan):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from ...envelope import Batch, Followed, Push, Pushed, Role, StoredBatch
+from ...envelope import BatchPush, Followed, Push, Pushed, Role, StoredBatch
 from ..transitions import End, callbacks_due, counted
 from .ended import Ended
 from .keys import Keys
@@ -35,7 +35,7 @@ class Batches:
         self._keys: Keys = pushing.keys
         self._statements = _Statements(compile_)
 
-    def push(self, transaction: Transaction, batch: Batch) -> list[Pushed] | None:
+    def push(self, transaction: Transaction, batch: BatchPush) -> list[Pushed] | None:
         """Store the batch and push its members; None if its id is stored already, for then nothing is done."""
         row = {"batch": batch.id, "name": batch.name, "allows": batch.allow_failures}
         if not self._keys.insert(transaction, self._statements.insert, row):

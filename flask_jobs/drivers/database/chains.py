@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ...envelope import Chain, Followed, Pushed, Role, StoredChain, Ties
+from ...envelope import ChainPush, Followed, Pushed, Role, StoredChain, Ties
 from ..transitions import End
 from .ended import Ended
 from .packing import load_push
@@ -42,7 +42,7 @@ class Chains:
         )
         self._end = compile_(sa.delete(chains).where(_CHAIN))
 
-    def push(self, transaction: Transaction, chain: Chain) -> Pushed:
+    def push(self, transaction: Transaction, chain: ChainPush) -> Pushed:
         """Store the chain and push its first link; nothing is stored if that link is not."""
         (answer,) = self._pushing.store(transaction, chain.links[:1])
         if not answer.stored:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from ...envelope import Batch, Chain, Followed, Package, Push, Pushed
+from ...envelope import BatchPush, ChainPush, Followed, Package, Push, Pushed
 from .batches import Batches
 from .chains import Chains
 from .ended import Ended
@@ -24,14 +24,15 @@ class Following:
         self.batches = Batches(compile_, pushing, planned)
 
     def push(self, transaction: Transaction, packages: Sequence[Package]) -> list[Pushed]:
-        """Store these, in order; one answer for each, see `Transactional.push_within`."""
+        """Store these, in order; the answers are those of `Transactional.push_within`."""
         answers: list[Pushed] = []
         for group in _together(packages):
             match group:
-                case Chain():
+                case ChainPush():
                     answers.append(self.chains.push(transaction, group))
-                case Batch(id=id_):
-                    answers.append(Pushed(id_, stored=self.batches.push(transaction, group) is not None))
+                case BatchPush(members=members):
+                    pushed = self.batches.push(transaction, group)
+                    answers += repeated(members) if pushed is None else pushed
                 case _:
                     answers += self._pushing.store(transaction, group)
         return answers
@@ -55,6 +56,11 @@ class Following:
         return followed
 
 
+def repeated(pushes: Sequence[Push]) -> list[Pushed]:
+    """The answer for what was stored before."""
+    return [Pushed(push.envelope.id, stored=False) for push in pushes]
+
+
 def pushes_of(package: Package) -> Sequence[Push]:
     """All that is pushed with it, now or later."""
     return list(_pushes_of(package))
@@ -64,15 +70,15 @@ def _pushes_of(package: Package) -> Iterator[Push]:
     match package:
         case Push():
             yield package
-        case Chain(links=links, catch=catch):
+        case ChainPush(links=links, catch=catch):
             yield from links
             yield from () if catch is None else (catch,)
-        case Batch(members=members, callbacks=callbacks):
+        case BatchPush(members=members, callbacks=callbacks):
             yield from members
             yield from callbacks.values()
 
 
-def _together(packages: Sequence[Package]) -> Iterator[Sequence[Push] | Chain | Batch]:
+def _together(packages: Sequence[Package]) -> Iterator[Sequence[Push] | ChainPush | BatchPush]:
     """The packages in their order, single jobs that follow upon each other together."""
     pushes: list[Push] = []
     for package in packages:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...driver import PORTION, HoldsKeys, RunsBatches, RunsChains
-from ...envelope import Batch, Chain, Push, Pushed, Reservation, StoredBatch, StoredChain
+from ...envelope import BatchPush, ChainPush, Push, Pushed, Reservation, StoredBatch, StoredChain
 from ...validation import seconds
 from .access import Access
-from .following import Following, pushes_of
+from .following import Following, pushes_of, repeated
 from .keys import Keys
 from .pushing import check_names
 from .retrying import repeated_if_overtaken
@@ -24,6 +24,8 @@ class Packages(Access, HoldsKeys, RunsChains, RunsBatches):
 
     def holder(self, digest: str) -> str | None:
         """The id of the job that holds the key, or None."""
+        if not self.has_tables():
+            return None
         with self.reading() as transaction:
             return self.keys.holder(transaction, digest)
 
@@ -34,7 +36,7 @@ class Packages(Access, HoldsKeys, RunsChains, RunsBatches):
             return self.settling.give_back_key(transaction, reservation)
 
     @repeated_if_overtaken
-    def push_chain(self, chain: Chain) -> Pushed:
+    def push_chain(self, chain: ChainPush) -> Pushed:
         """Store the chain and push its first link, in one transaction."""
         check_names(pushes_of(chain))
         with self.writing() as transaction:
@@ -42,18 +44,18 @@ class Packages(Access, HoldsKeys, RunsChains, RunsBatches):
 
     def chain(self, chain_id: str) -> StoredChain | None:
         """The chain, or None if it has ended."""
+        if not self.has_tables():
+            return None
         with self.reading() as transaction:
             return self.following.chains.find(transaction, chain_id)
 
     @repeated_if_overtaken
-    def push_batch(self, batch: Batch) -> list[Pushed]:
+    def push_batch(self, batch: BatchPush) -> list[Pushed]:
         """Store the batch and push its members, in one transaction."""
         check_names(pushes_of(batch))
         with self.writing() as transaction:
             answers = self.following.batches.push(transaction, batch)
-        if answers is None:
-            return [Pushed(push.envelope.id, stored=False) for push in batch.members]
-        return answers
+        return repeated(batch.members) if answers is None else answers
 
     @repeated_if_overtaken
     def add_to_batch(self, batch_id: str, members: Sequence[Push]) -> list[Pushed] | None:
@@ -70,6 +72,8 @@ class Packages(Access, HoldsKeys, RunsChains, RunsBatches):
 
     def batch(self, batch_id: str) -> StoredBatch | None:
         """The batch, or None."""
+        if not self.has_tables():
+            return None
         with self.reading() as transaction:
             return self.following.batches.find(transaction, batch_id)
 

@@ -23,7 +23,8 @@ given AS MATERIALIZED (
 
 _GIVEN_TIES = ", ties text, unique_key text, key_amount float8, key_relative int"
 
-# A used id is looked up before and met again at the unique key: what is stored under it meanwhile is left alone.
+# A used id is looked up before and met again at the unique key: what is stored under it meanwhile is left alone. The
+# job itself is looked up, too: it may end while the unique key is waited for, and this statement does not see its end.
 _STORED = """
 stored AS (
     INSERT INTO flask_jobs (id, name, queue, state, at, token, pushed_at, retry_until, retried_from, body{columns})
@@ -32,6 +33,7 @@ stored AS (
     FROM given g
     WHERE NOT EXISTS (SELECT FROM flask_jobs_ended e WHERE e.id = g.id AND e.until > {{now}} OFFSET 0)
         AND NOT EXISTS (SELECT FROM flask_jobs_failed f WHERE f.id = g.id OFFSET 0)
+        AND NOT EXISTS (SELECT FROM flask_jobs j WHERE j.id = g.id OFFSET 0)
     ORDER BY g.place
     ON CONFLICT {meeting} DO NOTHING
     RETURNING id, queue
@@ -76,6 +78,7 @@ SELECT %(id)s, %(name)s, %(queue)s, %(state)s, %(due_amount)s + %(due_relative)s
     %(retry_amount)s::float8 + %(retry_relative)s * {{now}}, %(retried_from)s, %(body)s{values}
 WHERE NOT EXISTS (SELECT FROM flask_jobs_ended e WHERE e.id = %(id)s AND e.until > {{now}} OFFSET 0)
     AND NOT EXISTS (SELECT FROM flask_jobs_failed f WHERE f.id = %(id)s OFFSET 0)
+    AND NOT EXISTS (SELECT FROM flask_jobs k WHERE k.id = %(id)s OFFSET 0)
 ON CONFLICT {meeting} DO NOTHING
 RETURNING j.id"""
 

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from ...driver import Driver, HoldsKeys, RunsBatches, RunsChains, Transactional
-from ...envelope import Ack, After, Batch, Chain, Package, Push, Pushed, Sizes
+from ...envelope import Ack, After, BatchPush, ChainPush, Package, Push, Pushed, Sizes
 from ...errors import InvalidArgument
 from . import batches, chains, keys
 from .support import Contract, envelope, pop_ids, pop_one
@@ -211,13 +211,13 @@ class TransactionalContract(Contract):
             assert connection.execute(sa.select(sa.func.count()).select_from(NOTES)).scalar() == 2
 
 
-def _chain_for(driver: Driver) -> Chain:
+def _chain_for(driver: Driver) -> ChainPush:
     if not isinstance(driver, RunsChains):
         pytest.skip("The driver runs no chains.")
     return chains.chain(2)
 
 
-def _batch_for(driver: Driver, *, size: int = 3) -> Batch:
+def _batch_for(driver: Driver, *, size: int = 3) -> BatchPush:
     if not isinstance(driver, RunsBatches):
         pytest.skip("The driver runs no batches.")
     return batches.batch(size)
@@ -226,9 +226,9 @@ def _batch_for(driver: Driver, *, size: int = 3) -> Batch:
 def _stored(driver: Driver, package: Package) -> bool:
     """Whether others see the chain or the batch."""
     match package:
-        case Chain(id=id_):
+        case ChainPush(id=id_):
             return isinstance(driver, RunsChains) and driver.chain(id_) is not None
-        case Batch(id=id_):
+        case BatchPush(id=id_):
             return isinstance(driver, RunsBatches) and driver.batch(id_) is not None
         case _:
             raise AssertionError("a single job is found by popping")
