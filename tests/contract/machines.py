@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from flask_jobs import clock
-from flask_jobs.envelope import Ack, After, Batch, Envelope, Key, Push, Reservation, Role, Ties
+from flask_jobs.envelope import Ack, After, BatchPush, Envelope, Key, Push, Reservation, Role, Ties
 from flask_jobs.errors import KeyHeld
 from flask_jobs.ids import new_id
 from flask_jobs.testing.contract.support import fail, pop, release
@@ -59,7 +59,7 @@ class Machine(RuleBasedStateMachine):
         self.stage.close()
 
     def one(self, data, found: list[str]) -> str:
-        return data.draw(st.sampled_from(sorted(found)))
+        return data.draw(st.sampled_from(found))
 
     def ids(self, *, waiting: bool = False, running: bool = False, failed: bool = False) -> list[str]:
         """The jobs in these places."""
@@ -88,7 +88,9 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.ids(running=True))
     @rule(data=st.data(), how=st.sampled_from(["done", "skipped", "failed", "released"]))
     def settle(self, data, how):
-        id_ = self.one(data, self.ids(running=True))
+        self.settled(self.one(data, self.ids(running=True)), how)
+
+    def settled(self, id_, how):
         place = self.places[id_]
         settlement = {
             "done": Ack(place.reservation),
@@ -104,6 +106,13 @@ class Machine(RuleBasedStateMachine):
             del self.places[id_]
         if how != "released":
             self.ended(place, how)
+
+    @precondition(lambda self: self.ids(waiting=True))
+    @rule()
+    def fail_the_next(self):
+        (reservation,) = pop(self.driver).reservations
+        self.popped(reservation)
+        self.settled(reservation.envelope.id, "failed")
 
     @precondition(lambda self: self.late)
     @rule(data=st.data())
@@ -125,6 +134,7 @@ class Machine(RuleBasedStateMachine):
         assert self.driver.cancel(id_)
         self.ended(self.places.pop(id_), "removed")
 
+    @precondition(lambda self: len(self.ids(waiting=True)) > 2)
     @rule()
     def clear(self):
         waiting = self.ids(waiting=True)
@@ -139,6 +149,7 @@ class Machine(RuleBasedStateMachine):
         assert self.driver.forget(id_)
         self.ended(self.places.pop(id_), "forgotten")
 
+    @precondition(lambda self: len(self.ids(failed=True)) > 2)
     @rule()
     def flush(self):
         failed = self.ids(failed=True)
@@ -262,7 +273,7 @@ class KeysMachine(Machine):
 class Tally:
     """What the model knows of a batch; `due` are the callbacks that have become due at some time."""
 
-    plan: Batch
+    plan: BatchPush
     counts: Counter = field(default_factory=Counter)
     cancelled: bool = False
     finished: bool = False
@@ -308,7 +319,7 @@ class BatchesMachine(Machine):
             role: Push(Envelope(new_id(), role.value, "callbacks", "{}", ties=Ties(batch=id_, is_callback=True)))
             for role in CALLBACKS
         }
-        plan = Batch(id_, tuple(self.a_member(id_) for _ in range(size)), "statements", callbacks, allow_failures)
+        plan = BatchPush(id_, tuple(self.a_member(id_) for _ in range(size)), "statements", callbacks, allow_failures)
         for stored in (True, False):
             answers = self.driver.push_batch(plan)
             assert [answer.stored for answer in answers] == [stored] * size

@@ -16,7 +16,7 @@ from tests.contract.machines import LEASE, BatchesMachine, KeysMachine, Stage
 from tests.databases import MARIADB, POSTGRESQL, empty
 from tests.servers import own_prefix, required_redis
 
-EXAMPLES = [15, pytest.param(400, marks=[pytest.mark.volume, pytest.mark.timeout(1800)])]
+EXAMPLES = [20, pytest.param(400, marks=[pytest.mark.volume, pytest.mark.timeout(1800)])]
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def run(machine, stage, capability, examples):
     run_state_machine_as_test(
         lambda: machine(stage()),
         settings=settings(
-            max_examples=examples, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
 
