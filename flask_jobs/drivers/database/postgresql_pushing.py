@@ -13,7 +13,7 @@ from .access import Access
 from .dialects.postgresql import raw
 from .pushing import Pushing, push_row
 from .remembering import Memory
-from .statements import Transaction
+from .statements import OwnTransaction, Transaction
 
 
 class PostgresqlPushing(Pushing):
@@ -24,6 +24,7 @@ class PostgresqlPushing(Pushing):
         self._access = access
         rings, local_clock = access.bell.rings, access.compile.local_clock
         self._store = raw(steps.store(rings=rings), local_clock=local_clock)
+        self._store_within = raw(steps.store(rings=rings, within=True), local_clock=local_clock)
         self._store_one = raw(steps.store_one(rings=rings), local_clock=local_clock)
 
     def store_at_once(self, pushes: Sequence[Push]) -> list[Pushed] | None:
@@ -39,7 +40,8 @@ class PostgresqlPushing(Pushing):
     def store_portion(self, transaction: Transaction, pushes: Sequence[Push]) -> list[Pushed]:
         """Store what is new of up to `PORTION` jobs."""
         heads = self.heads(transaction, pushes)
-        return _answers(pushes, transaction.rows(self._store, _rows(pushes, heads)))
+        store = self._store if isinstance(transaction, OwnTransaction) else self._store_within
+        return _answers(pushes, transaction.rows(store, _rows(pushes, heads)))
 
 
 def forget_if_due(access: Access, memory: Memory, noted: int) -> None:

@@ -21,8 +21,7 @@ given AS MATERIALIZED (
     )
 )"""
 
-# A used id is looked up before and met again at the unique key: what is stored under it meanwhile is left alone. The
-# job itself is looked up, too: it may end while the unique key is waited for, and this statement does not see its end.
+# A used id is looked up before and met again at the unique key: what is stored under it meanwhile is left alone.
 _STORED = """
 stored AS (
     INSERT INTO flask_jobs (id, name, queue, state, at, token, pushed_at, retry_until, retried_from, body)
@@ -31,11 +30,15 @@ stored AS (
     FROM given g
     WHERE NOT EXISTS (SELECT FROM flask_jobs_ended e WHERE e.id = g.id AND e.until > {now} OFFSET 0)
         AND NOT EXISTS (SELECT FROM flask_jobs_failed f WHERE f.id = g.id OFFSET 0)
-        AND NOT EXISTS (SELECT FROM flask_jobs j WHERE j.id = g.id OFFSET 0)
+        {and_not_there}
     ORDER BY g.place
     ON CONFLICT (id) DO NOTHING
     RETURNING id, queue
 )"""
+
+# The job itself is looked up, too: it may end while the unique key is waited for, and this statement does not see its
+# end. A serializable transaction would be given up for such a look as soon as another one pushes beside it.
+_NOT_THERE = "AND NOT EXISTS (SELECT FROM flask_jobs k WHERE k.id = {id} OFFSET 0)"
 
 _LEFT_OUT = "SELECT g.id FROM given g WHERE NOT EXISTS (SELECT FROM stored s WHERE s.id = g.id)"
 
@@ -48,10 +51,14 @@ SELECT pg_notify('{CHANNEL}', q.queue)::text FROM (SELECT DISTINCT queue FROM st
 WHERE {_NOT_PAUSED.format(queue="q.queue")}"""
 
 
-def store(*, rings: bool) -> str:
-    """Stores the rows that are new, and gives the ids of the others; NULL or '' tells nothing."""
+def store(*, rings: bool, within: bool = False) -> str:
+    """Stores the rows that are new, and gives the ids of the others; NULL or '' tells nothing.
+
+    `within` a transaction of the app's, its isolation level is whatever the app wants.
+    """
     answer = f"{_LEFT_OUT} UNION ALL {_TOLD}" if rings else _LEFT_OUT
-    return f"WITH {_GIVEN}, {_STORED} {answer}"
+    stored = _STORED.replace("{and_not_there}", "" if within else _NOT_THERE.format(id="g.id"))
+    return f"WITH {_GIVEN}, {stored} {answer}"
 
 
 _ONE = """
@@ -60,7 +67,7 @@ SELECT %(id)s, %(name)s, %(queue)s, %(state)s, %(due_amount)s + %(due_relative)s
     %(retry_amount)s::float8 + %(retry_relative)s * {now}, %(retried_from)s, %(body)s
 WHERE NOT EXISTS (SELECT FROM flask_jobs_ended e WHERE e.id = %(id)s AND e.until > {now} OFFSET 0)
     AND NOT EXISTS (SELECT FROM flask_jobs_failed f WHERE f.id = %(id)s OFFSET 0)
-    AND NOT EXISTS (SELECT FROM flask_jobs k WHERE k.id = %(id)s OFFSET 0)
+    {and_not_there}
 ON CONFLICT (id) DO NOTHING
 RETURNING j.id"""
 
@@ -68,7 +75,8 @@ RETURNING j.id"""
 def store_one(*, rings: bool) -> str:
     """Stores one row, if it is new, and gives its id if it was stored. It takes less planning than `store`."""
     told = f"CASE WHEN {_NOT_PAUSED.format(queue='j.queue')} THEN pg_notify('{CHANNEL}', j.queue)::text END"
-    return f"{_ONE}, {told}" if rings else _ONE
+    one = _ONE.replace("{and_not_there}", _NOT_THERE.format(id="%(id)s"))
+    return f"{one}, {told}" if rings else one
 
 
 _DONE = """
