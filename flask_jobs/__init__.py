@@ -1,13 +1,16 @@
 """Background jobs for Flask: a job is a class, and none is lost."""
 
+from .batches import Batch
 from .control import DiscardJob, FailJob, JobInterrupted, JobTimeout, ReleaseJob, current_job
 from .dispatched import Dispatched, Status
 from .errors import (
+    BatchNotFound,
     CapabilityMissing,
     ConfigurationError,
     ConnectionLost,
     InvalidArgument,
     JobsError,
+    KeyHeld,
     MalformedEnvelope,
     MaxAttemptsExceeded,
     ModelNotFound,
@@ -42,6 +45,8 @@ from .extension import Jobs
 from .job import Job, Middleware, Task
 
 __all__ = [
+    "Batch",
+    "BatchNotFound",
     "CapabilityMissing",
     "ConfigurationError",
     "ConnectionLost",
@@ -54,6 +59,7 @@ __all__ = [
     "JobTimeout",
     "Jobs",
     "JobsError",
+    "KeyHeld",
     "MalformedEnvelope",
     "MaxAttemptsExceeded",
     "Middleware",

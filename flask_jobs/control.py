@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from werkzeug.local import LocalProxy
 
 from .envelope import Progress
 from .errors import InvalidArgument, JobsError, NoCurrentJob
 from .validation import seconds
+
+if TYPE_CHECKING:
+    from .batches import Batch
 
 
 class ReleaseJob(BaseException):
@@ -51,6 +54,14 @@ class JobInterrupted(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where in which chain the running job stands: `link` counts from 1, and is 0 for the job that catches."""
+
+    id: str
+    link: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobContext:
     """The running job, as its own code sees it through `current_job`."""
 
@@ -60,6 +71,13 @@ class JobContext:
     attempt: int
     is_stopping: Callable[[], bool]
     report: Callable[[Progress], None]
+    chain: Place | None = None
+    find_batch: Callable[[], Batch | None] = lambda: None
+
+    @property
+    def batch(self) -> Batch | None:
+        """The batch that the job is a member or a callback of, or None."""
+        return self.find_batch()
 
     @property
     def stopping(self) -> bool:

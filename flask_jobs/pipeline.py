@@ -5,15 +5,21 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from . import clock
-from .control import DiscardJob, FailJob, JobContext, JobInterrupted, JobTimeout, ReleaseJob, running
+from .control import DiscardJob, FailJob, JobContext, JobInterrupted, JobTimeout, Place, ReleaseJob, running
 from .coroutines import complete
-from .envelope import Progress, Reservation
+from .envelope import Progress, Reservation, Ties
 from .job import Job, Middleware, TaskJob
 from .options import JobOptions
 from .outcome import Done, Hopeless, Interrupted, Outcome, Raised, Released, Skipped, TimedOut
+
+if TYPE_CHECKING:
+    from .batches import Batch
+
+_UNTIED = Ties()
 
 # How much later than the event loop the timer speaks up: a coroutine is to be cancelled by its loop, and only one
 # that does not give way is cut short from outside.
@@ -35,6 +41,16 @@ def untimed(limit: float, body: Callable[[], None], *, grace: float = 0) -> None
     body()
 
 
+class Gates(Protocol):
+    """What a job passes on its way to its body."""
+
+    def excuse(self) -> str | None:
+        """Why the job ends without having run, or None if it is to run."""
+
+    def enter(self) -> None:
+        """Let the body start; what this raises is an outcome of the attempt."""
+
+
 class Passage:
     """One attempt on its way through the middleware to the body."""
 
@@ -44,6 +60,7 @@ class Passage:
         timer: Timer,
         is_stopping: Callable[[], bool],
         report: Callable[[Progress], None],
+        gates: Gates | None = None,
     ) -> None:
         self.reservation = reservation
         self.job: Job | None = None
@@ -52,17 +69,26 @@ class Passage:
         self._timer = timer
         self._is_stopping = is_stopping
         self._report = report
+        self._gates = gates
         self._ends = math.inf
         self._started = False
         self._innermost = ""
         self._cut: JobTimeout | JobInterrupted | None = None
 
-    def enter(self) -> None:
-        """Make the job known as `current_job`."""
+    def enter(self, find_batch: Callable[[str | None], Batch | None]) -> None:
+        """Make the job known as `current_job`; `find_batch` gives it its batch when it asks."""
         reservation, envelope = self.reservation, self.reservation.envelope
+        ties = envelope.ties or _UNTIED
         running.set(
             JobContext(
-                envelope.id, envelope.name, envelope.queue, reservation.attempt, self._is_near_its_end, self._report
+                envelope.id,
+                envelope.name,
+                envelope.queue,
+                reservation.attempt,
+                self._is_near_its_end,
+                self._report,
+                None if ties.chain is None else Place(ties.chain, ties.link),
+                partial(find_batch, ties.batch),
             )
         )
 
@@ -110,6 +136,8 @@ class Passage:
         assert self.job is not None
         if self._started:
             raise RuntimeError(f"{self._innermost} called call_next() again: the body starts once in an attempt.")
+        if self._gates is not None:
+            self._gates.enter()
         self._started = True
         try:
             result: object = self.job.handle()

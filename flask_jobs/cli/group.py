@@ -15,12 +15,15 @@ class JobsGroup(AppGroup):
     """Runs its commands in the app's context, and shows the library's errors as messages, not as tracebacks."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an error of the library ends it with its message on stderr."""
+        """Run the command; an error of the library ends it with its message on stderr, and so does Ctrl-C."""
         try:
             return super().invoke(ctx)
         except JobsError as error:
             complain(str(error))
             ctx.exit(exit_codes.ERROR)
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(exit_codes.INTERRUPTED)
 
 
 jobs_cli = JobsGroup(

@@ -10,7 +10,7 @@ from ..drivers.memory import MemoryDriver
 from ..envelope import Ack, Envelope, ErrorRecord, Fail, Push, Release, Reservation, Room, Settlement, instant
 from ..errors import InvalidArgument
 from ..ids import new_id
-from ..inline import held, processor
+from ..inline import held, processor, settled
 from ..job import Job, require_job
 from ..options import WorkerDefaults, check, deadline
 from ..outcome import Outcome, Skipped
@@ -94,10 +94,7 @@ def attempt(state: AppState, driver: Driver, reservation: Reservation, connectio
             defaults=WorkerDefaults(),
         )
         verdict = judge.judge(held(reservation))
-        settled = driver.settle([verdict.settlement])
-        judge.tell(verdict)
-        for followed in settled.followed:
-            judge.tell_followed(followed)
+        settled(driver, judge, verdict)
     return Result(reservation.envelope.name, verdict.attempt.outcome, verdict.settlement)
 
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging.config
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -335,3 +336,69 @@ def create_app(folder: str | None = None, config: dict[str, Any] | None = None) 
     app.cli.command("dispatch-for-later")(dispatch_for_later)
     app.cli.command("produce")(produce)
     return app
+
+
+@jobs.register("faults.one-of-a-kind")
+class OneOfAKind(Gated):
+    """Unique by its label, with one attempt."""
+
+    unique = True
+    max_attempts = 1
+
+    def unique_id(self) -> str:
+        return self.label
+
+
+@jobs.register("faults.member")
+class Member(Job):
+    """Ends as it is told: well, with an error, too late, not at all, or with its worker."""
+
+    max_attempts = 1
+    timeout = 1
+
+    def __init__(self, ends: str) -> None:
+        self.ends = ends
+
+    def handle(self) -> None:
+        with noted(ends=self.ends):
+            match self.ends:
+                case "raise":
+                    raise ValueError("as told")
+                case "late":
+                    time.sleep(30)
+                case "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                case "delete":
+                    current_job.delete()
+
+
+@jobs.register("faults.cannot-be-built")
+class CannotBeBuilt(Job):
+    """Is stored in a version that the workers' code cannot read."""
+
+    version = int(os.environ.get("CANNOT_BE_BUILT", "1"))
+
+    def __init__(self) -> None:
+        self.word = "stored"
+
+    def handle(self) -> None:
+        note("never")
+
+
+@jobs.upcast("faults.cannot-be-built", 1)
+def nothing_fits(fields: dict[str, Any]) -> dict[str, Any]:
+    raise ValueError("nothing fits")
+
+
+@jobs.register("faults.callback")
+class Callback(Job):
+    """Writes what it finds of its batch."""
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+
+    def handle(self) -> None:
+        assert current_job.batch is not None
+        state = current_job.batch.state()
+        counts = [state.total, state.pending, state.done, state.failed, state.skipped]
+        note("callback", role=self.role, counts=counts)

@@ -178,7 +178,10 @@ class Server:
             self._refuse(error)
         except (RedisError, RedisClusterException, OSError) as error:
             self._route.renew()
-            raise ConnectionLost(f"Redis cannot be reached ({_line(error)}). Nothing was sent.") from error
+            raise ConnectionLost(
+                f"Redis cannot be reached ({_line(error)}). Nothing was sent. Is it running, and does the connection's "
+                "url lead to it?"
+            ) from error
 
     def _refuse(self, error: RedisError) -> NoReturn:
         if isinstance(error, NoScriptError):

@@ -76,9 +76,18 @@ class Mysql(Dialect):
                 if not connection.invalidated:
                     connection.exec_driver_sql("SELECT RELEASE_LOCK('flask_jobs')").all()
 
+    def current(self, select: Select) -> Select:
+        return select.with_for_update(read=True)
+
     def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: sa.Column[str]) -> sa.Insert:
         insert = mysql.insert(table).from_select(list(names), rows)
         return insert.on_duplicate_key_update({unique.name: unique})
+
+    def insert_unless_taken(self, table: sa.Table, names: Sequence[str], rows: Select) -> sa.Insert:
+        return sa.insert(table).from_select(list(names), rows)
+
+    def is_duplicate(self, error: BaseException) -> bool:
+        return mysql_errors.number(error) == mysql_errors.DUPLICATE
 
     def watch(self, engine: sa.Engine, *, notify: bool) -> Watch:
         return Polling()

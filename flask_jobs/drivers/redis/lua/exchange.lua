@@ -1,3 +1,3 @@
--- uses: common jobs memory waking failing settling popping
-local late = settle()
-return {late, pop()}
+-- uses: common jobs memory waking failing keys storing following settling popping
+local settled = settle()
+return {settled, pop()}
