@@ -14,7 +14,7 @@ from .dialects.postgresql import raw
 from .keys import key_of
 from .pushing import Pushing, are_tied, push_rows
 from .remembering import Memory
-from .statements import Row, Transaction
+from .statements import OwnTransaction, Row, Transaction
 from .text import Parameters, Statement
 
 
@@ -30,6 +30,10 @@ class PostgresqlPushing(Pushing):
             {tied: raw(step(rings=rings, tied=tied), local_clock=local_clock) for tied in (False, True)}
             for step in (steps.store, steps.store_one)
         )
+        self._store_within = {
+            tied: raw(steps.store(rings=rings, tied=tied, within=True), local_clock=local_clock)
+            for tied in (False, True)
+        }
 
     def store_at_once(self, pushes: Sequence[Push]) -> list[Pushed] | None:
         """Store the jobs, or None if that takes more than the one statement."""
@@ -56,12 +60,16 @@ class PostgresqlPushing(Pushing):
         keys = _keys(pushes) if tied else {}
         if keys:
             transaction.run(self._free_keys, keys)
-        answers = _answers(pushes, transaction.rows(self._store[tied], _given(rows)))
+        found = transaction.rows(self._storing(transaction, tied=tied), _given(rows))
+        answers = _answers(pushes, found)
         return self._explained(transaction, pushes, answers, rows) if keys else answers
 
     def insert_tied(self, transaction: Transaction, row: Parameters) -> bool:
         """Insert one row with ties, unless its id is used or its key held."""
-        return (row["id"],) not in transaction.rows(self._store[True], _given([row]))
+        return (row["id"],) not in transaction.rows(self._storing(transaction, tied=True), _given([row]))
+
+    def _storing(self, transaction: Transaction, *, tied: bool) -> Statement:
+        return (self._store if isinstance(transaction, OwnTransaction) else self._store_within)[tied]
 
     def _run_alone(self, statement: Statement, parameters: Parameters, keys: Parameters) -> Sequence[Row]:
         if keys:
