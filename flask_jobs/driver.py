@@ -29,6 +29,7 @@ from .envelope import (
     State,
     StoredJob,
 )
+from .store import Store
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -229,6 +230,18 @@ class Transactional(Driver):
     @abstractmethod
     def push_within(self, connection: sa.Connection, pushes: Sequence[Push]) -> list[Pushed]:
         """Store the jobs through the app's own connection: visible with its commit, or never."""
+
+
+class KeepsLocks(Driver):
+    """Has a store for locks, limits and counts beside its jobs."""
+
+    @property
+    @abstractmethod
+    def store(self) -> Store:
+        """The store. A lock that is held by a delivery of this driver lives exactly as long as its lease.
+
+        What a job has booked of limits is given back in the step that cancels, clears or fails it.
+        """
 
 
 class KeepsTables(Driver):

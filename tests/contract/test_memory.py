@@ -13,6 +13,7 @@ class TestMemory(
     contract.Core,
     contract.RenewableContract,
     contract.TracksProgressContract,
+    contract.KeepsLocksContract,
     contract.InspectableContract,
     contract.ClearableContract,
     contract.PausableContract,

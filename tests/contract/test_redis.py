@@ -23,6 +23,7 @@ class OnRedis(
     contract.Core,
     contract.RenewableContract,
     contract.TracksProgressContract,
+    contract.KeepsLocksContract,
     contract.InspectableContract,
     contract.ClearableContract,
     contract.PausableContract,
@@ -82,6 +83,8 @@ class TestRedisByItsOwnClock(OnRedis):
     clock = "store"
     lease = 0.6
     delay = 0.25
+    hold = 1.5
+    window = 2.0
     remember_ids = 0.6
 
     @pytest.fixture

@@ -15,6 +15,7 @@ class OnSqlite(
     contract.Core,
     contract.RenewableContract,
     contract.TracksProgressContract,
+    contract.KeepsLocksContract,
     contract.InspectableContract,
     contract.KeepsTablesContract,
     contract.ClearableContract,
@@ -85,6 +86,8 @@ class TestSqliteByItsOwnClock(OnSqlite):
     clock = "store"
     lease = 0.6
     delay = 0.25
+    hold = 1.5
+    window = 2.0
     remember_ids = 0.6
 
     @pytest.fixture

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 
 import sqlalchemy as sa
 
 from ... import clock as clocks
-from ...driver import KeepsTables, Renewable, TracksProgress, Transactional
+from ...driver import KeepsLocks, KeepsTables, Renewable, TracksProgress, Transactional
 from ...envelope import Exchange, Popped, Progress, Push, Pushed, Reservation, Room, Settlement
 from ...validation import queue_name
 from .access import Access
@@ -25,9 +26,10 @@ from .remembering import Memory
 from .retrying import repeated_if_overtaken
 from .schema import create_sql
 from .settling import Settling
+from .store import DatabaseStore
 
 
-class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transactional, KeepsTables):
+class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transactional, KeepsLocks, KeepsTables):
     """Keeps jobs in tables, on an engine of its own (see `open_engine` and `engine_beside`).
 
     `app_engine` is the app's engine for the same database, if it has one: jobs can then be pushed within the app's
@@ -61,7 +63,11 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
         is_mysql = isinstance(self.dialect, Mysql)
         self._popping = (MysqlPopping if is_mysql else Popping)(self.compile, retry_after=self.retry_after)
         self._settling = (MysqlSettling if is_mysql else Settling)(
-            self.compile, self.memory, self.bell, retry_after=self.retry_after
+            self.compile,
+            self.memory,
+            self.bell,
+            retry_after=self.retry_after,
+            free=lambda transaction, job_id: self.bookings.free(transaction, job_id),
         )
         self._one_trip = None
         if isinstance(self.dialect, Postgresql):
@@ -149,6 +155,11 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
         deadline = clocks.monotonic() + timeout
         with self.translating():
             self._wait(names, deadline, stopping)
+
+    @cached_property
+    def store(self) -> DatabaseStore:
+        """Locks, limits and counts in tables beside those of the jobs."""
+        return DatabaseStore(self)
 
     def create_sql(self) -> str:
         """The statements that make the tables on this database."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -35,8 +35,16 @@ def places(name: str, amount: int, type_: type[sa.types.TypeEngine[Any]]) -> lis
 class MysqlSettling(Settling):
     """Settles all that is done of one pop in two statements."""
 
-    def __init__(self, compile_: Compiler, memory: Memory, bell: Bell, *, retry_after: float) -> None:
-        super().__init__(compile_, memory, bell, retry_after=retry_after)
+    def __init__(
+        self,
+        compile_: Compiler,
+        memory: Memory,
+        bell: Bell,
+        *,
+        retry_after: float,
+        free: Callable[[OwnTransaction, str], object],
+    ) -> None:
+        super().__init__(compile_, memory, bell, retry_after=retry_after, free=free)
         kind = sa.func.concat(sa.literal_column("'ack '"), jobs.c.seq, sa.literal_column("':'"), jobs.c.token)
         self._note_ends = cache(lambda amount: memory.noting_end(*_held(amount), settlement=kind))
         self._remove_all = cache(lambda amount: compile_(sa.delete(jobs).where(*_held(amount))))

@@ -71,6 +71,7 @@ class Operators(Access, Inspectable, Clearable, Pausable):
         with self.writing() as transaction:
             if not transaction.run(self._operating.note_cancelled, row):
                 return False
+            self.bookings.free(transaction, job_id)
             return transaction.run(self._operating.cancel, row) == 1
 
     @repeated_if_overtaken
@@ -81,8 +82,9 @@ class Operators(Access, Inspectable, Clearable, Pausable):
             found = transaction.rows(self._operating.clearable, {"queue": queue, "limit": limit})
             if not found:
                 return 0
-            rows = [{"row_seq": seq, "settlement": None} for (seq,) in found]
+            rows = [{"row_seq": seq, "settlement": None} for seq, _ in found]
             transaction.run_many(self._operating.note_cleared, rows)
+            self.bookings.free(transaction, *[job_id for _, job_id in found])
             self.memory.prune(transaction, len(rows))
             return transaction.run_many(self._operating.remove, rows)
 
@@ -119,7 +121,9 @@ class _Statements:
     def __init__(self, compile_: Compiler, memory: Memory) -> None:
         holding = compile_.dialect.holding
         is_held = sa.or_(paused.c.until.is_(None), paused.c.until > compile_.now)
-        waiting = sa.select(jobs.c.seq).where(_OF_QUEUE, jobs.c.state.in_([constant(READY), constant(DELAYED)]))
+        waiting = sa.select(jobs.c.seq, jobs.c.id).where(
+            _OF_QUEUE, jobs.c.state.in_([constant(READY), constant(DELAYED)])
+        )
         self.sizes = compile_(_sizes(compile_))
         self.next_queues = [compile_(_next_queue(state)) for state in (READY, DELAYED, RESERVED)]
         self.pages = {state: compile_(_page(state, compile_)) for state in (None, *State)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,10 +24,22 @@ _HELD = (
 
 
 class Settling:
-    """Applies settlements and everything else that a receipt gives a right to."""
+    """Applies settlements and everything else that a receipt gives a right to.
 
-    def __init__(self, compile_: Compiler, memory: Memory, bell: Bell, *, retry_after: float) -> None:
+    `free` lets others have the turns that a job had booked, within the transaction.
+    """
+
+    def __init__(
+        self,
+        compile_: Compiler,
+        memory: Memory,
+        bell: Bell,
+        *,
+        retry_after: float,
+        free: Callable[[OwnTransaction, str], object],
+    ) -> None:
         self._retry_after = retry_after
+        self._free = free
         self._bell = bell
         self._memory = memory
         self._note_end = memory.noting_end(*_HELD)
@@ -124,6 +136,7 @@ class Settling:
             return self._was_applied(transaction, fail, row)
         transaction.run(self._record, row)
         transaction.run(self._remove, row)
+        self._free(transaction, fail.reservation.envelope.id)
         return True
 
     def _was_applied(self, transaction: OwnTransaction, settlement: Settlement, row: Mapping[str, object]) -> bool:

@@ -112,7 +112,7 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
     def note_progress(self, reservation: Reservation, progress: Progress) -> bool:
         """Store the latest progress beside the job; false when the reservation is stale."""
         with self.changing:
-            job = self._held(reservation)
+            job = self.held(reservation)
             if job is not None:
                 job.progress = progress
             return job is not None
@@ -182,7 +182,7 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
         self._forget_settled(now)
         if key in self._settled:
             return True
-        job = self._held(reservation)
+        job = self.held(reservation)
         if job is None:
             return False
         self._settled[key] = now
@@ -205,28 +205,18 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
             del self._settled[oldest[0]]
 
     def _renew(self, reservation: Reservation, now: float) -> bool:
-        job = self._held(reservation)
+        job = self.held(reservation)
         if job is None or job.at <= now:
             return False
         self.shelves.put(job, State.RESERVED, now + self.retry_after)
         return True
-
-    def _held(self, reservation: Reservation) -> Job | None:
-        """The reserved job, if this delivery is still its own."""
-        job = self.shelves.jobs.get(reservation.envelope.id)
-        is_held = job is not None and job.state is State.RESERVED and _receipt(job) == reservation.receipt
-        return job if is_held else None
-
-
-def _receipt(job: Job) -> str:
-    return f"{job.seq}:{job.token}"
 
 
 def _reservation(job: Job, now: float) -> Reservation:
     return Reservation(
         envelope=job.envelope,
         counters=job.counters,
-        receipt=_receipt(job),
+        receipt=job.receipt,
         now=now,
         pushed_at=job.pushed_at,
         retry_until=job.retry_until,

@@ -6,12 +6,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
-from ...driver import Driver
-from ...envelope import State
+from ...driver import KeepsLocks
+from ...envelope import Reservation, State
+from ...stores import MemoryStore
 from .shelves import Failure, Job, Shelves
 
 
-class Stock(Driver):
+class Stock(KeepsLocks):
     """The stored jobs behind one lock. Everything but the lock is touched with `changing` held only."""
 
     def __init__(self, now: Callable[[], float], *, remember_ids: float) -> None:
@@ -23,14 +24,27 @@ class Stock(Driver):
         self.serial = count(1)
         self.ended: dict[str, float] = {}
         self.paused_until: dict[str, float | None] = {}
+        self._beside = MemoryStore(now=lambda: self.now(), lease_of=self._lease_of, lock=self.changing)
+
+    @property
+    def store(self) -> MemoryStore:
+        """Locks, limits and counts in the same memory."""
+        return self._beside
+
+    def held(self, reservation: Reservation) -> Job | None:
+        """The reserved job, if this delivery is still its own."""
+        job = self.shelves.jobs.get(reservation.envelope.id)
+        is_held = job is not None and job.state is State.RESERVED and job.receipt == reservation.receipt
+        return job if is_held else None
 
     def is_known(self, job_id: str, now: float) -> bool:
         """Whether the id is in use or remembered."""
         return job_id in self.shelves.jobs or job_id in self.failures or self.ended.get(job_id, now) > now
 
     def end(self, job: Job, now: float) -> None:
-        """Take the job out for good, and remember its id."""
+        """Take the job out for good, remember its id, and give back what it has booked."""
         self.shelves.take(job)
+        self._beside.give_back(job.envelope.id)
         self._forget_ended(now)
         self.ended[job.envelope.id] = job.pushed_at + self.remember_ids
 
@@ -52,6 +66,10 @@ class Stock(Driver):
         """Those of the queues that give out jobs."""
         pauses = self.pauses(self.now())
         return [queue for queue in queues if queue not in pauses]
+
+    def _lease_of(self, reservation: Reservation) -> float | None:
+        job = self.held(reservation)
+        return None if job is None else job.at
 
     def _forget_ended(self, now: float) -> None:
         while self.ended and (oldest := next(iter(self.ended.items())))[1] <= now:

@@ -10,7 +10,7 @@ from redis import Redis, RedisCluster
 
 from ... import clock as time
 from ...config import Clock
-from ...driver import PORTION, Renewable, TracksProgress
+from ...driver import PORTION, KeepsLocks, Renewable, TracksProgress
 from ...envelope import Exchange, Popped, Progress, Push, Pushed, Reservation, Room, Settlement, Sizes
 from ...errors import ConnectionLost, StoreRefused
 from ...validation import queue_name
@@ -21,6 +21,7 @@ from .failed import RedisFailedJobs
 from .keys import Keys, member
 from .operators import RedisOperators
 from .scripts import Scripts
+from .store import RedisStore
 from .values import decoded, progress_text, reclaimed, reservation
 
 WORK = b"work"
@@ -30,7 +31,7 @@ LOOK_EVERY = 0.5
 """Seconds after which a waiting worker looks whether it is to stop, and whether it missed a wake-up."""
 
 
-class RedisDriver(RedisOperators, RedisFailedJobs, Renewable, TracksProgress):
+class RedisDriver(RedisOperators, RedisFailedJobs, Renewable, TracksProgress, KeepsLocks):
     """Jobs in Redis or Valkey. `client` is a URL, or a client that stays the caller's to close.
 
     `prefix` and `connection` make up the head of all keys; drivers with the same two share their jobs. `clock` is
@@ -52,6 +53,12 @@ class RedisDriver(RedisOperators, RedisFailedJobs, Renewable, TracksProgress):
         head = self._keys.head
         self._server = Server.at(client, key=head) if isinstance(client, str) else Server.of(client, key=head)
         self._scripts = Scripts(self._server, head, remember_ids=remember_ids, retry_after=retry_after, clock=clock)
+        self._store = RedisStore(self._scripts)
+
+    @property
+    def store(self) -> RedisStore:
+        """Locks, limits and counts beside the jobs."""
+        return self._store
 
     def push(self, pushes: Sequence[Push]) -> list[Pushed]:
         """Store the jobs in portions, each whole or not at all; an error says how many were stored before it."""

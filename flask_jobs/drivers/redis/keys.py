@@ -14,8 +14,16 @@ Under the head ``{prefix:connection}:`` there are
 ``turns``             hash         queue: whose turn it is, the ready ones' or the due ones'
 ``progress``          hash         id: what a running job says of itself
 ``failed``            hash         id: the failed record; ``failed:*`` are its indexes
-``ended:*``           hashes       ids and settlements that are remembered; the only keys with an expiry
+``ended:*``           hashes       ids and settlements that are remembered
+``lock:KEY``          hash         who holds places of a lock; ``locks`` says when to look whether they still do
+``limit:KEY``         hash         where a limit is to be searched for room
+``slices:KEY``        sorted set   what is taken of each of its slices of time
+``bookings``          hash         id: the turns that a job has booked; ``bookings:until`` says until when
+``tally:KEY``         hash         a count and its end
 ====================  ===========  =====================================================================
+
+What is remembered, and what no job hangs on (limits, bookings, counts, locks that have an end of their own), expires;
+nothing else does.
 """
 
 from __future__ import annotations

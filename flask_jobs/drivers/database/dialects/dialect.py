@@ -13,6 +13,12 @@ from sqlalchemy.pool import PoolProxiedConnection
 from ....errors import JobsError, Stored, StoreRefused
 
 Select = sa.Select[Any]
+Unique = sa.Column[Any] | tuple[sa.Column[Any], ...]
+
+
+def columns(unique: Unique) -> tuple[sa.Column[Any], ...]:
+    """The columns that are unique together."""
+    return unique if isinstance(unique, tuple) else (unique,)
 
 
 class Overtaken(StoreRefused):
@@ -102,8 +108,8 @@ class Dialect(ABC):
         return select.with_for_update()
 
     @abstractmethod
-    def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: sa.Column[str]) -> sa.Insert:
-        """An insert of the rows, leaving out those whose `unique` value is in the table already."""
+    def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: Unique) -> sa.Insert:
+        """An insert of the rows, leaving out those whose `unique` value, or values, are in the table already."""
 
     def make_ready(self, connection: sa.Connection, *, wal: bool) -> None:
         """Set what stays set in the database itself."""

@@ -1,4 +1,4 @@
--- uses: common jobs memory
+-- uses: common jobs memory booked
 -- Takes a waiting job out. A reserved one is in none of these lanes.
 local id = take()
 local value = call('HGET', JOBS, id)
@@ -13,5 +13,6 @@ if not gone then
   return 0
 end
 call('HDEL', JOBS, id)
+give_back(id)
 remember({id}, mark_of('cancel', ''))
 return 1

@@ -1,4 +1,4 @@
--- uses: common jobs memory
+-- uses: common jobs memory booked
 local queue, limit = take(), tonumber(take())
 local ids = {}
 for _, lane in ipairs({'head:', 'ready:'}) do
@@ -16,6 +16,11 @@ if #ids < limit then
 end
 if #ids > 0 then
   call('HDEL', JOBS, unpack(ids))
+  if call('EXISTS', BOOKINGS) == 1 then
+    for _, id in ipairs(ids) do
+      give_back(id)
+    end
+  end
   remember(ids, mark_of('clear', ''))
 end
 if #ids < limit then

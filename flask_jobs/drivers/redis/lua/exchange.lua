@@ -1,3 +1,3 @@
--- uses: common jobs memory waking failing settling popping
+-- uses: common jobs memory waking failing booked settling popping
 local late = settle()
 return {late, pop()}

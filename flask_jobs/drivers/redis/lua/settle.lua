@@ -1,2 +1,2 @@
--- uses: common jobs memory waking failing settling
+-- uses: common jobs memory waking failing booked settling
 return settle()
