@@ -15,18 +15,24 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar
 
 from .envelope import (
+    Batch,
+    Chain,
     Exchange,
     FailedJob,
     Hook,
+    Package,
     Popped,
     Progress,
     Push,
     Pushed,
     Reservation,
     Room,
+    Settled,
     Settlement,
     Sizes,
     State,
+    StoredBatch,
+    StoredChain,
     StoredJob,
 )
 from .store import Store
@@ -65,16 +71,16 @@ class Driver(ABC):
         """
 
     @abstractmethod
-    def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
-        """Settle deliveries, each whole or not at all, and return those that came too late.
+    def settle(self, settlements: Sequence[Settlement]) -> Settled:
+        """Settle deliveries, each whole or not at all, with what follows from it, and say which came too late.
 
-        Repeating a settlement that was applied reports it as applied.
+        Repeating a settlement that was applied reports it as applied, and nothing follows from it again.
         """
 
     def exchange(self, settlements: Sequence[Settlement], queues: Sequence[str], token: str, room: Room) -> Exchange:
         """Settle, then pop; in one round trip or one transaction where the store can."""
-        stale = self.settle(settlements)
-        return Exchange(tuple(stale), self.pop(queues, token, room))
+        settled = self.settle(settlements)
+        return Exchange(settled, self.pop(queues, token, room))
 
     @abstractmethod
     def recover(self, token: str, keep: Collection[str] = ()) -> int:
@@ -107,6 +113,66 @@ class Renewable(Driver):
     @abstractmethod
     def renew(self, reservations: Sequence[Reservation]) -> list[Reservation]:
         """Extend the live leases by `retry_after` from now and return those that are lost. Revives none."""
+
+
+class HoldsKeys(Driver):
+    """Stores no job whose unique key another one holds.
+
+    A key is taken by the push that stores its job and given back by whatever ends it, in the same step. A push that
+    finds it held stores nothing and names the holder.
+    """
+
+    @abstractmethod
+    def holder(self, digest: str) -> str | None:
+        """The id of the job that holds the key with this digest, or None."""
+
+    @abstractmethod
+    def give_back_key(self, reservation: Reservation) -> bool:
+        """Give back the key that a running job still holds; false if the delivery is stale. It is not taken again."""
+
+
+class RunsChains(Driver):
+    """Keeps the links of a chain and pushes each in the step that ends the one before it."""
+
+    @abstractmethod
+    def push_chain(self, chain: Chain) -> Pushed:
+        """Store the chain and push its first link, in one step. Nothing is stored if that link is not."""
+
+    @abstractmethod
+    def chain(self, chain_id: str) -> StoredChain | None:
+        """The chain, or None if it has ended."""
+
+
+class RunsBatches(Driver):
+    """Counts the members of a batch as they end, each once, and pushes its callbacks."""
+
+    @abstractmethod
+    def push_batch(self, batch: Batch) -> list[Pushed]:
+        """Store the batch and push its members, in order; a repeated id of the batch stores nothing.
+
+        A member whose unique key is held counts as skipped. Where members are pushed in portions, no callback runs
+        before the last of them is stored.
+        """
+
+    @abstractmethod
+    def add_to_batch(self, batch_id: str, members: Sequence[Push]) -> list[Pushed] | None:
+        """Push more members; None if there is no such batch or it has finished."""
+
+    @abstractmethod
+    def batch(self, batch_id: str) -> StoredBatch | None:
+        """The batch, or None."""
+
+    @abstractmethod
+    def batches(self, *, before: str | None = None, limit: int = 50) -> list[StoredBatch]:
+        """A page of batches by id, newest first; `before` is the id of the last one of the page before."""
+
+    @abstractmethod
+    def cancel_batch(self, batch_id: str) -> bool:
+        """Let its members end without running from now on; false if it is unknown, cancelled or finished."""
+
+    @abstractmethod
+    def prune_batches(self, *, older_than: float, limit: int = PORTION) -> int:
+        """Delete up to `limit` batches that finished at least `older_than` seconds ago and have no callback left."""
 
 
 class TracksProgress(Driver):
@@ -185,7 +251,8 @@ class StoresFailedJobs(Driver):
         """Put the failed job back under `new_id`, attempts and other counters at 0, in one step.
 
         Its body stays as it is, its deadline starts anew with the span it had at dispatch, and the new job names
-        the old one. False if there is no such failed job.
+        the old one, keeps its chain and batch, and takes its unique key again. False if there is no such failed job.
+        Raises `KeyHeld` if another job holds its key by now.
         """
 
     @abstractmethod
@@ -200,7 +267,7 @@ class StoresFailedJobs(Driver):
     ) -> list[tuple[str, str]]:
         """Retry the oldest failed jobs with a `position` of at most `upto`, up to `limit` of them, in one step.
 
-        Returns old and new ids; an empty list means that none is left.
+        Returns old and new ids; an empty list means that none is left but those whose unique key is held.
         """
 
     @abstractmethod
@@ -228,8 +295,11 @@ class Transactional(Driver):
         """Whether jobs can be pushed through a connection of this engine."""
 
     @abstractmethod
-    def push_within(self, connection: sa.Connection, pushes: Sequence[Push]) -> list[Pushed]:
-        """Store the jobs through the app's own connection: visible with its commit, or never."""
+    def push_within(self, connection: sa.Connection, packages: Sequence[Package]) -> list[Pushed]:
+        """Store the jobs through the app's own connection: visible with its commit, or never.
+
+        One answer for each: for a chain that of its first link, for a batch whether it was stored, under its own id.
+        """
 
 
 class KeepsLocks(Driver):

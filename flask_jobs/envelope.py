@@ -39,10 +39,39 @@ def instant(when: When, now: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Key:
+    """A unique key, held by one job at a time.
+
+    `digest` is what stores compare (see `validation.key_digest`), `said` what people read. The job holds it until
+    it has ended, or with `until_processing` until its body starts, and never longer than `seconds`.
+    """
+
+    digest: str
+    said: str
+    until_processing: bool = False
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """What a job's end is to be told: its unique key, its chain and its place there (from 1), its batch.
+
+    `is_callback`: it is no link or member, but was stored to be run when one of them has ended.
+    """
+
+    key: Key | None = None
+    chain: str | None = None
+    link: int = 0
+    batch: str | None = None
+    is_callback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Envelope:
     """One stored job: its signed body, and beside it what a store must be able to read.
 
-    The body is never re-encoded or re-signed. `retried_from` names the failed job that this one repeats.
+    The body is never re-encoded or re-signed. `retried_from` names the failed job that this one repeats. `ties` is
+    None for a job that stands alone, so that it pays nothing.
     """
 
     id: str
@@ -50,6 +79,7 @@ class Envelope:
     queue: str
     body: str
     retried_from: str | None = None
+    ties: Ties | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +99,55 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """The answer to one push. `stored` is false when the id was stored before, so that nothing was added."""
+    """The answer to one push.
+
+    `stored` is false when nothing was added: the id was stored before, or `holder` is the id of the job that holds
+    the unique key.
+    """
 
     id: str
     stored: bool = True
+    holder: str | None = None
+
+
+class Role(Enum):
+    """What a planned job is stored for."""
+
+    LINK = "link"
+    CATCH = "catch"
+    THEN = "then"
+    FINALLY = "finally"
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Jobs to run one after the other, pushed as a whole: the first at once, each other with the success before it.
+
+    `catch` is run once if a link fails. The ties of each link name the chain and its place.
+    """
+
+    id: str
+    links: tuple[Push, ...]
+    catch: Push | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Jobs to run in any order, pushed and counted together. The ties of each member name the batch.
+
+    `callbacks` are run once each: `then` when all members are done, `catch` at the first failure, `finally` when
+    none is left. Without `allow_failures` the first failure cancels the batch.
+    """
+
+    id: str
+    members: tuple[Push, ...]
+    name: str = ""
+    callbacks: Mapping[Role, Push] = field(default_factory=dict)
+    allow_failures: bool = False
+
+
+Package = Push | Chain | Batch
+"""What can be pushed within a transaction of the application."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +218,10 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """The job is done with and leaves the store."""
+    """The job is done with and leaves the store. `skipped`: it ended quietly, without having been done."""
 
     reservation: Reservation
+    skipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +290,35 @@ class Reclaimed:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """The answer of settle and pop in one step: the settlements that came too late, and what was popped."""
+class Followed:
+    """A job that was stored in the step that ended another: the next link, or a callback.
 
-    stale: tuple[Settlement, ...]
+    `holder` is the id of the job that holds its unique key, for then it was dropped, and its chain with it.
+    """
+
+    envelope: Envelope
+    holder: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The answer of a settling: the settlements that came too late, and what followed from the others."""
+
+    stale: tuple[Settlement, ...] = ()
+    followed: tuple[Followed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The answer of settle and pop in one step."""
+
+    settled: Settled
     popped: Popped
+
+    @property
+    def stale(self) -> tuple[Settlement, ...]:
+        """The settlements that came too late."""
+        return self.settled.stale
 
 
 class State(Enum):
@@ -283,3 +383,42 @@ class FailedJob:
     position: int
     history: tuple[Entry, ...] = ()
     hook: Hook = Hook.PENDING
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChain:
+    """A chain that has not ended. `link` (from 1) is the place of the job `job_id`, which waits, runs or has failed.
+
+    `waiting` are the links after it, `catch` is what runs if one fails; None once it has.
+    """
+
+    id: str
+    total: int
+    link: int
+    job_id: str
+    created_at: float
+    waiting: tuple[Envelope, ...] = ()
+    catch: Envelope | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A batch and how far it is. `total` is always the sum of `pending`, `done`, `failed` and `skipped`.
+
+    `callbacks` counts its callbacks that are stored and have not ended; `is_whole` is false while members are still
+    being pushed, or if that was cut short.
+    """
+
+    id: str
+    name: str
+    total: int
+    pending: int
+    done: int
+    failed: int
+    skipped: int
+    allow_failures: bool
+    created_at: float
+    cancelled_at: float | None = None
+    finished_at: float | None = None
+    callbacks: int = 0
+    is_whole: bool = True

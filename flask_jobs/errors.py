@@ -15,6 +15,7 @@
     ├── MalformedEnvelope       what is stored cannot be decoded or is not signed by us
     ├── MaxAttemptsExceeded     a limit of the job was used up before its body could run
     ├── CapabilityMissing       the driver cannot do that
+    ├── KeyHeld                 a failed job cannot be retried while another one holds its unique key
     ├── StoreRefused            the store answered, and said no (disk full, locked, read-only)
     ├── ConnectionLost          the store did not answer; says what became of a push
     ├── PushFailed              some jobs could not be stored after a commit; names each
@@ -91,6 +92,14 @@ class MaxAttemptsExceeded(JobsError):
 
 class CapabilityMissing(JobsError):
     """The connection's driver cannot do what was asked."""
+
+
+class KeyHeld(JobsError):
+    """A failed job cannot be retried, for another job holds its unique key by now. `holder` is that job's id."""
+
+    def __init__(self, message: str, *, holder: str) -> None:
+        super().__init__(message)
+        self.holder = holder
 
 
 class StoreRefused(JobsError):

@@ -75,6 +75,11 @@ class Events:
         for envelope in envelopes:
             _send(job_discarded, self.app, {**self._fields(envelope, 0), "reason": reason})
 
+    def dropped(self, envelope: Envelope, *, holder: str) -> None:
+        """A job that was to be stored is dropped, for another one holds its unique key."""
+        reason = f"its unique key is held by the job {holder}"
+        self._tell(job_discarded, logging.WARNING, envelope, 0, {"reason": reason}, "discarded: %s", reason)
+
     def processing(self, delivery: Reservation, *, job: Job) -> None:
         """A reserved job is about to be run."""
         self._tell(job_processing, logging.DEBUG, delivery.envelope, delivery.attempt, {"job": job}, "reserved")

@@ -91,7 +91,7 @@ def decide(reservation: Reservation, outcome: Outcome, options: JobOptions, *, n
     case = _Case(reservation, options, now, jitter)
     match outcome:
         case Done() | Skipped():
-            return Ack(reservation)
+            return Ack(reservation, skipped=isinstance(outcome, Skipped))
         case Raised(error):
             return _after_error(case, error, Event.ERROR, history.summary(error))
         case Released():

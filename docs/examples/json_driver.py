@@ -30,6 +30,7 @@ from flask_jobs.envelope import (
     Release,
     Reservation,
     Room,
+    Settled,
     Settlement,
     Sizes,
     instant,
@@ -131,10 +132,11 @@ class JsonFileDriver(Driver):
             next_due = None if taken else contents.next_due(names)
             return Popped(tuple(row.reservation(now) for row in taken), now, next_due, tuple(reclaimed))
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
+    def settle(self, settlements: Sequence[Settlement]) -> Settled:
         """Settle deliveries, and return those that came too late."""
         with self._changing() as contents:
-            return [settlement for settlement in settlements if not self._settle(contents, settlement, clock.now())]
+            now = clock.now()
+            return Settled(tuple(one for one in settlements if not self._settle(contents, one, now)))
 
     def recover(self, token: str, keep: Collection[str] = ()) -> int:
         """Put back, uncharged and at the head, what the pop with this token still holds."""

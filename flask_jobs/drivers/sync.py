@@ -8,7 +8,7 @@ from typing import ClassVar
 from .. import clock
 from ..config import ConnectionSettings
 from ..driver import Driver
-from ..envelope import Counters, Popped, Push, Pushed, Reservation, Room, Settlement, Sizes, instant
+from ..envelope import Counters, Popped, Push, Pushed, Reservation, Room, Settled, Settlement, Sizes, instant
 from . import Surroundings
 
 
@@ -43,9 +43,9 @@ class SyncDriver(Driver):
         """Nothing waits."""
         return Popped((), clock.now())
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
+    def settle(self, settlements: Sequence[Settlement]) -> Settled:
         """Nothing was handed out, so all are too late."""
-        return list(settlements)
+        return Settled(tuple(settlements))
 
     def recover(self, token: str, keep: Collection[str] = ()) -> int:
         """Nothing is held."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from enum import Enum
 from itertools import chain
 from typing import Protocol, TypeVar
 
 from .. import history
-from ..envelope import Counters, Entry, ErrorRecord, Event
+from ..envelope import Ack, Counters, Entry, Envelope, ErrorRecord, Event, Fail, Role, StoredBatch
+from ..errors import KeyHeld
 
 RECLAIMED_AT_ONCE = 100
 """How many expired leases one pop takes in at most."""
@@ -63,6 +65,16 @@ def retried(job_id: str, counters: Counters, now: float) -> Entry:
     return Entry(Event.RETRIED, now, counters.attempts, f"repeats {job_id}")
 
 
+def key_held(job: Envelope, holder: str) -> KeyHeld:
+    """The error of a retry whose unique key another job holds."""
+    said = "" if job.ties is None or job.ties.key is None else f" {job.ties.key.said!r}"
+    return KeyHeld(
+        f"The failed job {job.id} ({job.name}) is not retried: its unique key{said} is held by the job {holder}. "
+        "Retry it when that one has ended, or cancel that one.",
+        holder=holder,
+    )
+
+
 def storable(error: ErrorRecord) -> ErrorRecord:
     """The error in a form that every store can hold, whatever it says and whoever described it."""
     return ErrorRecord(
@@ -76,3 +88,54 @@ def storable(error: ErrorRecord) -> ErrorRecord:
 def moved_deadline(retry_until: float | None, *, pushed_at: float, now: float) -> float | None:
     """The deadline of a retried job: as far from now as it was from the push."""
     return None if retry_until is None else now + (retry_until - pushed_at)
+
+
+class End(Enum):
+    """How a job has ended, as far as its chain and its batch are concerned.
+
+    `REMOVED`: somebody took it out (cancel, clear, forget). `SKIPPED`: it ended quietly.
+    """
+
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    REMOVED = "removed"
+
+    @classmethod
+    def of(cls, settlement: Ack | Fail) -> End:
+        """What the settlement makes of the job."""
+        if isinstance(settlement, Fail):
+            return cls.FAILED
+        return cls.SKIPPED if settlement.skipped else cls.DONE
+
+
+def has_failed_before(member: Envelope) -> bool:
+    """Whether the batch has counted this member already: what is retried had failed."""
+    return member.retried_from is not None
+
+
+def counted(batch: StoredBatch, end: End, *, again: bool, now: float) -> StoredBatch:
+    """The batch after one member has ended. `again`: it had failed before, and is counted as failed."""
+    if again and end is End.FAILED:
+        return batch
+    moved = replace(batch, failed=batch.failed - 1) if again else replace(batch, pending=batch.pending - 1)
+    match end:
+        case End.DONE:
+            return replace(moved, done=moved.done + 1)
+        case End.FAILED:
+            cancels = not batch.allow_failures and batch.cancelled_at is None
+            return replace(moved, failed=moved.failed + 1, cancelled_at=now if cancels else batch.cancelled_at)
+        case End.SKIPPED | End.REMOVED:
+            return replace(moved, skipped=moved.skipped + 1)
+
+
+def callbacks_due(batch: StoredBatch) -> tuple[Role, ...]:
+    """The callbacks that are to run as the batch stands, as far as they have not been run before."""
+    roles: list[Role] = []
+    if batch.failed:
+        roles.append(Role.CATCH)
+    if batch.is_whole and not batch.pending:
+        if not batch.failed and batch.cancelled_at is None:
+            roles.append(Role.THEN)
+        roles.append(Role.FINALLY)
+    return tuple(roles)

@@ -94,8 +94,10 @@ def attempt(state: AppState, driver: Driver, reservation: Reservation, connectio
             defaults=WorkerDefaults(),
         )
         verdict = judge.judge(held(reservation))
-        driver.settle([verdict.settlement])
+        settled = driver.settle([verdict.settlement])
         judge.tell(verdict)
+        for followed in settled.followed:
+            judge.tell_followed(followed)
     return Result(reservation.envelope.name, verdict.attempt.outcome, verdict.settlement)
 
 

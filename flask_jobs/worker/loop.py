@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from .. import clock, log
 from ..driver import Driver
-from ..envelope import Exchange, Popped, Room, Settlement
+from ..envelope import Exchange, Popped, Room, Settled
 from ..errors import ConnectionLost, StoreRefused
 from ..events import Events, WorkerEvents
 from ..executor import Executor
@@ -133,7 +133,7 @@ class Worker:
             Delivery(self._renewal.hold(reservation, asked=asked), received)
             for reservation in answer.popped.reservations
         ]
-        self._tell(answer.stale)
+        self._tell(answer.settled)
         if deliveries and self._is_stopping:
             # Told to stop while the store was asked: nothing has started, so all goes back uncharged.
             self._let_go(deliveries)
@@ -145,7 +145,7 @@ class Worker:
         try:
             if self._finished:
                 return self._driver.exchange([verdict.settlement for verdict in self._finished], queues, token, _ROOM)
-            return Exchange((), self._driver.pop(queues, token, _ROOM))
+            return Exchange(Settled(), self._driver.pop(queues, token, _ROOM))
         except Exception as error:  # whatever it was, what the pop may have reserved must not wait for its lease
             if not isinstance(error, StoreRefused):
                 self._lost_token = token
@@ -178,7 +178,7 @@ class Worker:
         """Settle what is finished now, trying again while its lease lives."""
         while self._finished:
             try:
-                stale = self._driver.settle([verdict.settlement for verdict in self._finished])
+                settled = self._driver.settle([verdict.settlement for verdict in self._finished])
             except Exception as error:  # its outcome is known only here, so it is kept whatever went wrong
                 self._note_failure(error)
                 self._give_up_the_overdue()
@@ -186,7 +186,7 @@ class Worker:
                     pause(self._outage.next_pause(), until=lambda: self._alarm.is_interrupted)
             else:
                 self._outage.is_over()
-                self._tell(stale)
+                self._tell(settled)
 
     def _note_failure(self, error: Exception) -> None:
         if isinstance(error, ConnectionLost | StoreRefused):
@@ -205,15 +205,17 @@ class Worker:
             self._processor.tell_lost(verdict, "the store was away as long as the lease lived", known=False)
         self._finished = kept
 
-    def _tell(self, stale: Sequence[Settlement]) -> None:
+    def _tell(self, settled: Settled) -> None:
         """Tell of what was settled, now that the store has answered."""
         finished, self._finished = self._finished, []
-        late = {settlement.reservation.receipt for settlement in stale}
+        late = {settlement.reservation.receipt for settlement in settled.stale}
         for verdict in finished:
             if verdict.delivery.reservation.receipt in late:
                 self._processor.tell_lost(verdict, "its lease had passed to somebody else", known=True)
             else:
                 self._processor.tell(verdict)
+        for followed in settled.followed:
+            self._processor.tell_followed(followed)
 
     def _rest(self, popped: Popped) -> None:
         """Wait until there may be work, the next job falls due, or it is time to stop."""

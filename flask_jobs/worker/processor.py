@@ -9,7 +9,7 @@ from typing import assert_never
 
 from .. import clock, log, policy
 from ..driver import Driver, StoresFailedJobs, TracksProgress
-from ..envelope import Ack, Fail, Hook, Progress, Release, Reservation, Settlement, instant
+from ..envelope import Ack, Fail, Followed, Hook, Progress, Release, Reservation, Settlement, instant
 from ..errors import ConnectionLost, StoreRefused
 from ..events import Events, about
 from ..executor import Attempt, Executor
@@ -119,6 +119,13 @@ class Processor:
                 self._events.failed(reservation, job=attempt.job, error=error)
             case _:
                 assert_never(settlement)
+
+    def tell_followed(self, followed: Followed) -> None:
+        """Tell of a job that the end of another has brought about."""
+        if followed.holder is None:
+            self._events.dispatched(followed.envelope)
+        else:
+            self._events.dropped(followed.envelope, holder=followed.holder)
 
     def tell_lost(self, verdict: Verdict, reason: str, *, known: bool) -> None:
         """Tell of a settlement that changed nothing, or of which nothing is known."""

@@ -12,6 +12,9 @@ from flask_jobs.testing import contract
 class TestMemory(
     contract.Core,
     contract.RenewableContract,
+    contract.HoldsKeysContract,
+    contract.RunsChainsContract,
+    contract.RunsBatchesContract,
     contract.TracksProgressContract,
     contract.KeepsLocksContract,
     contract.InspectableContract,

@@ -54,7 +54,7 @@ def test_a_full_disk_leaves_a_delivery_unsettled_and_its_job_reserved(file, driv
     with pytest.raises(StoreRefused):
         full.push([job(body="x" * 100_000)])
 
-    assert driver.settle([Ack(reservation) for reservation in reservations]) == []
+    assert driver.settle([Ack(reservation) for reservation in reservations]).stale == ()
     full.close()
 
 

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from ... import clock as clocks
 from ...driver import KeepsLocks, KeepsTables, Renewable, TracksProgress, Transactional
-from ...envelope import Exchange, Popped, Progress, Push, Pushed, Reservation, Room, Settlement
+from ...envelope import Exchange, Package, Popped, Progress, Push, Pushed, Reservation, Room, Settled, Settlement
+from ...errors import CapabilityMissing
 from ...validation import queue_name
 from .access import Access
 from .dialects import Mysql, Postgresql, Watch
@@ -89,8 +90,11 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
         with self.writing() as transaction:
             return self._pushing.store(transaction, pushes)
 
-    def push_within(self, connection: sa.Connection, pushes: Sequence[Push]) -> list[Pushed]:
+    def push_within(self, connection: sa.Connection, packages: Sequence[Package]) -> list[Pushed]:
         """Store the jobs through the app's own connection: visible with its commit, or never."""
+        pushes = [package for package in packages if isinstance(package, Push)]
+        if len(pushes) < len(packages):
+            raise CapabilityMissing("This driver runs no chains or batches.")
         check_names(pushes)
         if not pushes:
             return []
@@ -112,10 +116,10 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
         return self.exchange((), names, token, room).popped
 
     @repeated_if_overtaken
-    def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
-        """Settle deliveries, each whole or not at all, and return those that came too late."""
+    def settle(self, settlements: Sequence[Settlement]) -> Settled:
+        """Settle deliveries, each whole or not at all, with what follows, and say which came too late."""
         if not settlements:
-            return []
+            return Settled()
         if self._one_trip is not None and self._one_trip.serves(settlements):
             return self._one_trip.settle(settlements)
         with self.writing() as transaction:
@@ -125,9 +129,9 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
     def exchange(self, settlements: Sequence[Settlement], queues: Sequence[str], token: str, room: Room) -> Exchange:
         """Settle, then pop, in one transaction."""
         names = [queue_name(queue) for queue in queues]
-        stale, popped = self._exchange(settlements, names, token, room)
+        settled, popped = self._exchange(settlements, names, token, room)
         self._found_nothing = not popped.reservations
-        return Exchange(tuple(stale), popped)
+        return Exchange(settled, popped)
 
     @repeated_if_overtaken
     def recover(self, token: str, keep: Collection[str] = ()) -> int:
@@ -175,17 +179,17 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
 
     def _exchange(
         self, settlements: Sequence[Settlement], queues: Sequence[str], token: str, room: Room
-    ) -> tuple[list[Settlement], Popped]:
-        stale: list[Settlement] = []
+    ) -> tuple[Settled, Popped]:
+        settled = Settled()
         if self._one_trip is not None and self._one_trip.serves(settlements):
-            stale, popped = self._one_trip.exchange(settlements, queues, token, room)
+            settled, popped = self._one_trip.exchange(settlements, queues, token, room)
             if popped is not None:
-                return stale, popped if popped.reservations else self._look(queues).popped()
+                return settled, popped if popped.reservations else self._look(queues).popped()
             settlements = ()
         with self.writing(lasting=bool(settlements)) as transaction:
             if settlements:
-                stale = self._settling.settle(transaction, settlements)
-            return stale, self._popping.take(transaction, queues, token, room, self.present(transaction))
+                settled = self._settling.settle(transaction, settlements)
+            return settled, self._popping.take(transaction, queues, token, room, self.present(transaction))
 
     def _look(self, queues: Sequence[str]) -> Look:
         with self.reading() as transaction:

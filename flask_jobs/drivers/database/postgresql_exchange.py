@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import cast
 
-from ...envelope import Ack, Popped, Room, Settlement
+from ...envelope import Ack, Popped, Room, Settled, Settlement
 from . import postgresql_steps as steps
 from .access import Access
 from .dialects.postgresql import raw
@@ -30,18 +30,18 @@ class OneTrip:
         self._exchange = raw(steps.EXCHANGE, local_clock=local_clock)
 
     def serves(self, settlements: Sequence[Settlement]) -> bool:
-        """Whether nothing but acks is settled."""
-        return all(isinstance(one, Ack) for one in settlements)
+        """Whether nothing but acks of jobs without ties is settled."""
+        return all(isinstance(one, Ack) and one.reservation.envelope.ties is None for one in settlements)
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
-        """Settle what is done, and return what came too late."""
+    def settle(self, settlements: Sequence[Settlement]) -> Settled:
+        """Settle what is done, and say what came too late."""
         acks = cast("Sequence[Ack]", settlements)
         noted = self._access.run_alone(self._ack, self._acked(acks), lasting=False)[0][0]
-        return self._stale(acks, noted)
+        return self._settled(acks, noted)
 
     def exchange(
         self, settlements: Sequence[Settlement], queues: Sequence[str], token: str, room: Room
-    ) -> tuple[list[Settlement], Popped | None]:
+    ) -> tuple[Settled, Popped | None]:
         """What came too late, and what was popped: None if leases have expired and must be taken in first."""
         acks = cast("Sequence[Ack]", settlements)
         asked = [{"queue": queue, "due_first": self._popping.due_first.get(queue, False)} for queue in queues]
@@ -57,21 +57,21 @@ class OneTrip:
         }
         rows = self._access.run_alone(self._exchange, parameters, lasting=False)
         now, has_expired, noted, nth = rows[0][:4]
-        stale = self._stale(acks, noted)
+        settled = self._settled(acks, noted)
         if has_expired:
-            return stale, None
+            return settled, None
         taken = [JobRow._make(row[4:]) for row in rows] if nth is not None else []
         for queue in {row.queue for row in taken}:
             self._popping.due_first[queue] = not self._popping.due_first.get(queue, False)
-        return stale, Popped(tuple([row.reservation(token, now) for row in taken]), now)
+        return settled, Popped(tuple([row.reservation(token, now) for row in taken]), now)
 
     def _acked(self, acks: Sequence[Ack]) -> dict[str, object]:
         rows = [as_row("ack", ack.reservation) for ack in acks]
         return {"acks": json.dumps(rows), "remember_ids": self._memory.remember_ids}
 
-    def _stale(self, acks: Sequence[Ack], noted: int) -> list[Settlement]:
+    def _settled(self, acks: Sequence[Ack], noted: int) -> Settled:
         forget_if_due(self._access, self._memory, len(acks))
         if noted == len(acks):
-            return []
+            return Settled()
         with self._access.reading() as transaction:
-            return self._settling.unknown(transaction, acks)
+            return Settled(tuple(self._settling.unknown(transaction, acks)))

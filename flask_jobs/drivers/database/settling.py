@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ...envelope import Ack, Fail, Hook, Progress, Release, Reservation, Settlement
+from ...envelope import Ack, Fail, Hook, Progress, Release, Reservation, Settled, Settlement
 from .bell import Bell
 from .pushing import select_head
 from .remembering import Memory
@@ -55,8 +55,8 @@ class Settling:
         self._recover = compile_(_recover())
         self._head = compile_(select_head())
 
-    def settle(self, transaction: OwnTransaction, settlements: Sequence[Settlement]) -> list[Settlement]:
-        """Apply the settlements whose deliveries are live, and return those that came too late."""
+    def settle(self, transaction: OwnTransaction, settlements: Sequence[Settlement]) -> Settled:
+        """Apply the settlements whose deliveries are live, with what follows, and say which came too late."""
         acks = [settlement for settlement in settlements if isinstance(settlement, Ack)]
         stale = self._ack(transaction, acks)
         for settlement in settlements:
@@ -71,7 +71,7 @@ class Settling:
             transaction, {one.reservation.envelope.queue for one in settlements if isinstance(one, Release)}
         )
         self._memory.prune(transaction, len(settlements))
-        return stale
+        return Settled(tuple(stale))
 
     def renew(self, transaction: OwnTransaction, reservations: Sequence[Reservation]) -> list[Reservation]:
         """Extend the live leases, and return the deliveries whose lease is over."""

@@ -10,8 +10,8 @@ from ... import clock, history
 from ...driver import Renewable, TracksProgress
 from ...envelope import (
     Ack,
-    After,
     Fail,
+    Followed,
     Popped,
     Progress,
     Push,
@@ -20,13 +20,14 @@ from ...envelope import (
     Release,
     Reservation,
     Room,
+    Settled,
     Settlement,
     Sizes,
     State,
     instant,
 )
 from ...validation import queue_name, seconds
-from ..transitions import RECLAIMED_AT_ONCE, in_turn, storable, taken_in
+from ..transitions import RECLAIMED_AT_ONCE, End, in_turn, storable, taken_in
 from .failed import FailedJobs
 from .operators import Operators
 from .shelves import Failure, Job
@@ -50,9 +51,8 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
         for push in pushes:
             queue_name(push.envelope.queue)
         with self.changing:
-            now = self.now()
             heads = {push.envelope.queue: self.head(push.envelope.queue) for push in pushes if push.front}
-            return [Pushed(push.envelope.id, stored=self._store(push, heads, now)) for push in pushes]
+            return [self.add(push, heads.get(push.envelope.queue)) for push in pushes]
 
     def pop(self, queues: Sequence[str], token: str, room: Room) -> Popped:
         """Take in what expired, then reserve what there is room for."""
@@ -66,11 +66,21 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
             next_due = None if taken else self._next_due(names, now)
             return Popped(tuple(_reservation(job, now) for job in taken), now, next_due, tuple(reclaimed))
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
-        """Settle deliveries, each whole or not at all, and return those that came too late."""
+    def settle(self, settlements: Sequence[Settlement]) -> Settled:
+        """Settle deliveries, each whole or not at all, with what follows, and say which came too late."""
         with self.changing:
             now = self.now()
-            return [settlement for settlement in settlements if not self._settle(settlement, now)]
+            followed: list[Followed] = []
+            stale = [settlement for settlement in settlements if not self._settle(settlement, now, followed)]
+            return Settled(tuple(stale), tuple(followed))
+
+    def give_back_key(self, reservation: Reservation) -> bool:
+        """Give back the key that a running job still holds."""
+        with self.changing:
+            job = self.held(reservation)
+            if job is not None:
+                self.free_key(job.envelope)
+            return job is not None
 
     def recover(self, token: str, keep: Collection[str] = ()) -> int:
         """Put back, uncharged and at the head of their queues, what the pop with this token still holds."""
@@ -116,19 +126,6 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
             if job is not None:
                 job.progress = progress
             return job is not None
-
-    def _store(self, push: Push, heads: dict[str, float], now: float) -> bool:
-        envelope = push.envelope
-        if self.is_known(envelope.id, now):
-            return False
-        job = Job(envelope, next(self.serial), pushed_at=now)
-        job.retry_until = None if push.retry_until is None else instant(push.retry_until, now)
-        if not isinstance(push.due, After) or push.due.seconds > 0:
-            self.shelves.put(job, State.DELAYED, instant(push.due, now))
-        else:
-            self.shelves.put(job, State.READY, heads[envelope.queue] if push.front else 0.0)
-        self.changing.notify_all()
-        return True
 
     def _take_in(self, queues: Sequence[str], now: float) -> list[Reclaimed]:
         expired = [
@@ -176,7 +173,7 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
         ends = [end for queue in queues if (end := pauses.get(queue)) is not None]
         return min(dues + ends, default=None)
 
-    def _settle(self, settlement: Settlement, now: float) -> bool:
+    def _settle(self, settlement: Settlement, now: float, followed: list[Followed]) -> bool:
         reservation = settlement.reservation
         key = type(settlement).__name__, reservation.receipt
         self._forget_settled(now)
@@ -189,6 +186,7 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
         match settlement:
             case Ack():
                 self.end(job, now)
+                followed += self.tell(job.envelope, End.of(settlement))
             case Release(due=due, counters=counters, entry=entry):
                 job.counters, job.history = counters, history.extended(reservation.history, entry)
                 self.put_back(job, State.DELAYED, instant(due, now))
@@ -197,6 +195,7 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
                 job.history = history.extended(reservation.history, *([entry] if entry else []))
                 self.end(job, now)
                 self.failures[job.envelope.id] = Failure(job, storable(error), now, position=next(self.serial))
+                followed += self.tell(job.envelope, End.FAILED)
         return True
 
     def _forget_settled(self, now: float) -> None:

@@ -10,12 +10,12 @@ from ... import history, validation
 from ...driver import PORTION, StoresFailedJobs
 from ...envelope import Envelope, FailedJob, Hook, State
 from ...validation import queue_name
-from ..transitions import moved_deadline, retried
+from ..transitions import key_held, moved_deadline, retried
+from .following import Following
 from .shelves import Failure, Job
-from .stock import Stock
 
 
-class FailedJobs(Stock, StoresFailedJobs):
+class FailedJobs(Following, StoresFailedJobs):
     """Keeps failed jobs, the oldest first, until they are retried or forgotten."""
 
     def failed(
@@ -47,9 +47,12 @@ class FailedJobs(Stock, StoresFailedJobs):
         """Put the failed job back under `new_id`. False if there is no such failed job."""
         with self.changing:
             failure = self.failures.get(job_id)
-            if failure is not None:
-                self._retry(failure, new_id)
-            return failure is not None
+            if failure is None:
+                return False
+            holder = self._retry(failure, new_id)
+            if holder is not None:
+                raise key_held(failure.job.envelope, holder)
+            return True
 
     def retry_many(
         self,
@@ -62,13 +65,20 @@ class FailedJobs(Stock, StoresFailedJobs):
     ) -> list[tuple[str, str]]:
         """Retry the oldest failed jobs with a `position` of at most `upto`, up to `limit` of them."""
         with self.changing:
-            old = (failure for failure in self._wanted(queue, name) if failure.position <= upto)
-            return [self._retry(failure, new_id()) for failure in list(islice(old, limit))]
+            old = [failure for failure in self._wanted(queue, name) if failure.position <= upto]
+            retried_ids: list[tuple[str, str]] = []
+            for failure in old:
+                if len(retried_ids) < limit and self._retry(failure, id_ := new_id()) is None:
+                    retried_ids.append((failure.job.envelope.id, id_))
+            return retried_ids
 
     def forget(self, job_id: str) -> bool:
         """Delete the failed job; says whether it was there."""
         with self.changing:
-            return self.failures.pop(job_id, None) is not None
+            failure = self.failures.get(job_id)
+            if failure is not None:
+                self._forget(failure)
+            return failure is not None
 
     def flush(self, *, older_than: float | None = None, queue: str | None = None, limit: int = PORTION) -> int:
         """Delete up to `limit` failed jobs, those that failed at least `older_than` seconds ago; returns how many."""
@@ -78,7 +88,7 @@ class FailedJobs(Stock, StoresFailedJobs):
             old = (failure for failure in self._wanted(queue, None) if failure.failed_at <= now - age)
             doomed = list(islice(old, limit))
             for failure in doomed:
-                del self.failures[failure.job.envelope.id]
+                self._forget(failure)
             return len(doomed)
 
     def note_hook(self, job_id: str, hook: Hook) -> None:
@@ -92,15 +102,24 @@ class FailedJobs(Stock, StoresFailedJobs):
             queue_name(queue)
         return (failure for failure in self.failures.values() if _matches(failure.job.envelope, queue, name))
 
-    def _retry(self, failure: Failure, new_id: str) -> tuple[str, str]:
+    def _retry(self, failure: Failure, new_id: str) -> str | None:
+        """Retry the job, or give the one that holds its unique key."""
         old, now = failure.job, self.now()
         envelope = replace(old.envelope, id=new_id, retried_from=old.envelope.id)
+        holder = self.take_key(envelope, now)
+        if holder is not None:
+            return holder
         job = Job(envelope, next(self.serial), pushed_at=now)
         job.retry_until = moved_deadline(old.retry_until, pushed_at=old.pushed_at, now=now)
         job.history = history.extended(old.history, retried(old.envelope.id, old.counters, now))
         del self.failures[old.envelope.id]
         self.put_back(job, State.READY, 0.0)
-        return old.envelope.id, new_id
+        self.follow_retry(job)
+        return None
+
+    def _forget(self, failure: Failure) -> None:
+        del self.failures[failure.job.envelope.id]
+        self.tell_forgotten(failure.job.envelope)
 
 
 def _matches(envelope: Envelope, queue: str | None, name: str | None) -> bool:

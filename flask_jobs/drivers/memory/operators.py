@@ -9,10 +9,11 @@ from ... import validation
 from ...driver import PORTION, Clearable, Inspectable, Pausable
 from ...envelope import State, StoredJob
 from ...validation import queue_name
-from .stock import Stock
+from ..transitions import End
+from .following import Following
 
 
-class Operators(Stock, Inspectable, Clearable, Pausable):
+class Operators(Following, Inspectable, Clearable, Pausable):
     """Looking at what waits, taking single jobs out, emptying and holding back queues."""
 
     def queues(self) -> list[str]:
@@ -44,6 +45,7 @@ class Operators(Stock, Inspectable, Clearable, Pausable):
             if job is None or job.state is State.RESERVED:
                 return False
             self.end(job, self.now())
+            self.tell(job.envelope, End.REMOVED)
             return True
 
     def clear(self, queue: str, *, limit: int = PORTION) -> int:
@@ -55,6 +57,7 @@ class Operators(Stock, Inspectable, Clearable, Pausable):
             doomed = list(islice(waiting, limit))
             for job in doomed:
                 self.end(job, now)
+                self.tell(job.envelope, End.REMOVED)
             return len(doomed)
 
     def pause(self, queue: str, *, seconds: float | None = None) -> None:

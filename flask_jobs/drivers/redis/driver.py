@@ -11,7 +11,7 @@ from redis import Redis, RedisCluster
 from ... import clock as time
 from ...config import Clock
 from ...driver import PORTION, KeepsLocks, Renewable, TracksProgress
-from ...envelope import Exchange, Popped, Progress, Push, Pushed, Reservation, Room, Settlement, Sizes
+from ...envelope import Exchange, Popped, Progress, Push, Pushed, Reservation, Room, Settled, Settlement, Sizes
 from ...errors import ConnectionLost, StoreRefused
 from ...validation import queue_name
 from .arguments import pop_arguments, push_arguments, push_portions, settle_arguments
@@ -80,22 +80,22 @@ class RedisDriver(RedisOperators, RedisFailedJobs, Renewable, TracksProgress, Ke
         """Reserve what is due, in one script."""
         return _popped(self._scripts.run("pop", *pop_arguments(queues, token, room)), token)
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
+    def settle(self, settlements: Sequence[Settlement]) -> Settled:
         """Settle in portions, one script for each."""
         stale: list[Settlement] = []
         for start in range(0, len(settlements), PORTION):
             arguments, order = settle_arguments(settlements[start : start + PORTION])
             stale += [order[number] for number in self._scripts.run("settle", *arguments)]
-        return stale
+        return Settled(tuple(stale))
 
     def exchange(self, settlements: Sequence[Settlement], queues: Sequence[str], token: str, room: Room) -> Exchange:
         """Settle and pop in one script."""
         first, rest = settlements[:-PORTION], settlements[-PORTION:]
-        stale = self.settle(first)
+        stale = list(self.settle(first).stale)
         arguments, order = settle_arguments(rest)
         late, answer = self._scripts.run("exchange", *arguments, *pop_arguments(queues, token, room))
         stale += [order[number] for number in late]
-        return Exchange(tuple(stale), _popped(answer, token))
+        return Exchange(Settled(tuple(stale)), _popped(answer, token))
 
     def recover(self, token: str, keep: Collection[str] = ()) -> int:
         """Put back what the pop with this token holds: found by a scan of what is reserved, moved by one script."""

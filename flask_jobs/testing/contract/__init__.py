@@ -35,12 +35,18 @@ _PARTS = (
     "storing",
     "tables",
     "transactions",
+    "keys",
+    "chains",
+    "batches",
     "claims",
 )
 pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
-from .claims import CapabilityContract  # noqa: E402 - asserts are rewritten only in what is imported later
+from .batches import RunsBatchesContract  # noqa: E402 - asserts are rewritten only in what is imported later
+from .chains import RunsChainsContract  # noqa: E402
+from .claims import CapabilityContract  # noqa: E402
 from .failing import StoresFailedJobsContract  # noqa: E402
+from .keys import HoldsKeysContract  # noqa: E402
 from .leases import LeaseContract, RenewableContract  # noqa: E402
 from .operating import (  # noqa: E402
     ClearableContract,
@@ -67,11 +73,14 @@ __all__ = [
     "ClearableContract",
     "Contract",
     "Core",
+    "HoldsKeysContract",
     "InspectableContract",
     "KeepsLocksContract",
     "KeepsTablesContract",
     "PausableContract",
     "RenewableContract",
+    "RunsBatchesContract",
+    "RunsChainsContract",
     "StoreContract",
     "StoresFailedJobsContract",
     "TracksProgressContract",

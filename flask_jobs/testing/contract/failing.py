@@ -206,7 +206,7 @@ class StoresFailedJobsContract(Contract):
         assert not driver.push([sent])[0].stored
         driver.forget(sent.envelope.id)
         assert driver.push([sent])[0].stored
-        assert driver.settle([Ack(pop_one(driver))]) == []
+        assert driver.settle([Ack(pop_one(driver))]).stale == ()
 
 
 def failed_jobs(

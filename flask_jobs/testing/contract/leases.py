@@ -114,7 +114,7 @@ class LeaseContract(Contract):
 
         assert recovered == 1
         assert driver.size("default") == Sizes(ready=1, reserved=3)
-        assert second.settle([Ack(other)]) == []
+        assert second.settle([Ack(other)]).stale == ()
 
     def test_a_second_recovery_finds_nothing(self, driver: Driver) -> None:
         push(driver)
@@ -129,7 +129,7 @@ class LeaseContract(Contract):
         (reservation,) = pop(driver, token=token).reservations
         driver.recover(token)
 
-        assert driver.settle([Ack(reservation)]) == [Ack(reservation)]
+        assert driver.settle([Ack(reservation)]).stale == (Ack(reservation),)
         assert driver.size("default") == Sizes(ready=1)
 
     def test_a_recovery_does_not_touch_what_was_put_back_meanwhile(self, driver: Driver) -> None:
@@ -159,7 +159,7 @@ class RenewableContract(Contract):
         advance(self.lease * 0.7)
         assert lost == []
         assert pop(second).reservations == ()
-        assert driver.settle([Ack(reservation)]) == []
+        assert driver.settle([Ack(reservation)]).stale == ()
 
     def test_a_renewed_lease_ends_all_the_same(self, driver: Renewable, second: Driver, advance: Advance) -> None:
         ids = push(driver)

@@ -126,7 +126,7 @@ class InspectableContract(Contract):
         reservation = pop_one(driver)
 
         assert not driver.cancel(reservation.envelope.id)
-        assert driver.settle([Ack(reservation)]) == []
+        assert driver.settle([Ack(reservation)]).stale == ()
 
 
 class ClearableContract(Contract):
@@ -145,7 +145,7 @@ class ClearableContract(Contract):
         assert driver.clear("default") == 0
         assert driver.size("default") == Sizes(reserved=1)
         assert driver.size("other") == Sizes(ready=2)
-        assert driver.settle([Ack(reservation)]) == []
+        assert driver.settle([Ack(reservation)]).stale == ()
 
     def test_clearing_is_bounded(self, driver: Clearable) -> None:
         push(driver, 7)

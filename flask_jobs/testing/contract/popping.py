@@ -123,7 +123,7 @@ class PopContract(Contract):
             try:
                 while reservations := pop(worker, room=roomy(3)).reservations:
                     taken.extend(id_list(reservations))
-                    assert worker.settle([Ack(reservation) for reservation in reservations]) == []
+                    assert worker.settle([Ack(reservation) for reservation in reservations]).stale == ()
             except BaseException as error:
                 errors.append(error)
 

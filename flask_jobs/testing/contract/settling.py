@@ -32,13 +32,13 @@ class SettleContract(Contract):
     def test_an_acked_job_is_gone(self, driver: Driver) -> None:
         push(driver)
 
-        stale = driver.settle([Ack(pop_one(driver))])
+        stale = driver.settle([Ack(pop_one(driver))]).stale
 
-        assert stale == []
+        assert stale == ()
         assert driver.size("default") == Sizes()
 
     def test_settling_nothing_changes_nothing(self, driver: Driver) -> None:
-        assert driver.settle([]) == []
+        assert driver.settle([]).stale == ()
 
     def test_a_released_job_comes_back_when_it_is_due(self, driver: Driver, second: Driver, advance: Advance) -> None:
         ids = push(driver)
@@ -81,9 +81,9 @@ class SettleContract(Contract):
 
         settlement = settle(kind, late, due=After(0.0))
 
-        assert driver.settle([settlement]) == [settlement]
+        assert driver.settle([settlement]).stale == (settlement,)
         assert seen(driver, current) == before
-        assert second.settle([Ack(current)]) == []
+        assert second.settle([Ack(current)]).stale == ()
 
     @each_kind
     def test_a_lease_that_ran_out_can_be_settled_while_nobody_took_the_job(
@@ -93,7 +93,7 @@ class SettleContract(Contract):
         reservation = pop_one(driver)
         advance(self.lease + 0.01)
 
-        assert driver.settle([settle(kind, reservation, due=After(self.delay))]) == []
+        assert driver.settle([settle(kind, reservation, due=After(self.delay))]).stale == ()
         assert pop(driver).reservations == ()
 
     @each_kind
@@ -106,8 +106,8 @@ class SettleContract(Contract):
         driver.settle([settlement])
         before = seen(driver, reservation)
 
-        assert driver.settle([settlement]) == []
-        assert second.settle([settlement]) == []
+        assert driver.settle([settlement]).stale == ()
+        assert second.settle([settlement]).stale == ()
         assert seen(driver, reservation) == before
 
     def test_a_release_is_known_again_after_others_had_the_job(self, driver: Driver, second: Driver) -> None:
@@ -118,9 +118,9 @@ class SettleContract(Contract):
         second.settle([second_release])
         current = pop_one(second)
 
-        assert driver.settle([first, second_release]) == []
-        assert second.settle([Ack(current)]) == []
-        assert driver.settle([first, second_release]) == []
+        assert driver.settle([first, second_release]).stale == ()
+        assert second.settle([Ack(current)]).stale == ()
+        assert driver.settle([first, second_release]).stale == ()
 
     @pytest.mark.parametrize(
         ("done", "other"), [("ack", "release"), ("ack", "fail"), ("release", "ack"), ("fail", "ack")]
@@ -133,7 +133,7 @@ class SettleContract(Contract):
 
         settlement = settle(other, reservation, due=After(self.delay))
 
-        assert driver.settle([settlement]) == [settlement]
+        assert driver.settle([settlement]).stale == (settlement,)
         assert seen(driver, reservation) == before
 
     @each_kind
@@ -142,7 +142,7 @@ class SettleContract(Contract):
         reservation = pop_one(driver)
         settlement = settle(kind, replace(reservation, receipt=reservation.receipt[:-1] + "!"), due=After(0.0))
 
-        assert driver.settle([settlement]) == [settlement]
+        assert driver.settle([settlement]).stale == (settlement,)
         assert driver.size("default") == Sizes(reserved=1)
 
     def test_a_stale_settlement_does_not_keep_the_others_from_being_applied(
@@ -155,9 +155,9 @@ class SettleContract(Contract):
         push(driver, 3)
         good = pop(driver, room=roomy()).reservations
 
-        stale = driver.settle([Ack(good[0]), Ack(late), release(good[1], After(self.delay)), Ack(good[2])])
+        stale = driver.settle([Ack(good[0]), Ack(late), release(good[1], After(self.delay)), Ack(good[2])]).stale
 
-        assert stale == [Ack(late)]
+        assert stale == (Ack(late),)
         assert driver.size("default") == Sizes(delayed=1, reserved=1)
 
     def test_an_exchange_settles_and_pops_in_one_step(self, driver: Driver) -> None:

@@ -24,6 +24,7 @@ from ...envelope import (
     Reservation,
     Room,
     Settlement,
+    Ties,
     When,
 )
 
@@ -63,12 +64,13 @@ class Contract:
         return time.sleep
 
 
-def envelope(*, queue: str = "default", name: str = "shop.send-invoice", id_: str | None = None) -> Envelope:
+def envelope(
+    *, queue: str = "default", name: str = "shop.send-invoice", id_: str | None = None, ties: Ties | None = None
+) -> Envelope:
     """A job as a dispatcher would make it."""
     new_id = id_ or ids.new_id()
-    return Envelope(
-        new_id, name, queue, body=f'{{"v":1,"job":"{name}","jv":1,"fields":{{}},"meta":{{}}}}.{new_id[-4:]}'
-    )
+    body = f'{{"v":1,"job":"{name}","jv":1,"fields":{{}},"meta":{{}}}}.{new_id[-4:]}'
+    return Envelope(new_id, name, queue, body, ties=ties)
 
 
 def push(

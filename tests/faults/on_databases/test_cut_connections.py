@@ -117,10 +117,10 @@ def test_f06_a_settlement_that_is_repeated_is_applied_once(far, driver, proxy, s
         far.size("default")
         cut(proxy, message, carried_out)
 
-        stale, _ = insistently(lambda reservation=reservation: far.settle([settlement(reservation)]))
+        stale, _ = insistently(lambda reservation=reservation: far.settle([settlement(reservation)]).stale)
 
         proxy.heal()
-        assert stale == []
+        assert stale == ()
         assert (driver.size("default").ready, driver.count_failed()) == left
         assert driver.size("default").reserved == 0
         driver.clear("default")

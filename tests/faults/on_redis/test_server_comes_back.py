@@ -40,7 +40,7 @@ def test_f36_a_restart_with_its_data_loses_nothing_and_reloads_the_scripts(own_s
         own_driver.push([Push(envelope())])
     own_server.start()
 
-    assert own_driver.settle([Ack(held)]) == []
+    assert own_driver.settle([Ack(held)]).stale == ()
     assert id_list(pop(own_driver, room=roomy()).reservations) == ids[1:]
 
 
@@ -97,7 +97,7 @@ def test_f36_the_address_leads_to_a_promoted_replica(own_server, open_driver, tm
         with pytest.raises((StoreRefused, ConnectionLost)):
             driver.settle([Ack(held)])
 
-        assert driver.settle([Ack(held)]) == []
+        assert driver.settle([Ack(held)]).stale == ()
         assert pop_one(driver).envelope.id == ids[1]
         driver.close()
 
@@ -171,7 +171,7 @@ def test_f36_work_goes_on_through_all_of_it_and_every_job_ends_once(own_server, 
                 continue
             for reservation in reservations:
                 done.append(reservation.envelope.id)
-                errors.extend(patiently(lambda held=reservation: worker.settle([Ack(held)])))
+                errors.extend(patiently(lambda held=reservation: worker.settle([Ack(held)]).stale))
 
     threads = [threading.Thread(target=produce), threading.Thread(target=work)]
     for thread in threads:

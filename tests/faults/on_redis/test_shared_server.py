@@ -53,16 +53,16 @@ def test_f37_workers_of_a_full_server_go_on_and_free_memory(full_server, open_dr
     fill(full_server)
 
     done = pop(driver, room=roomy(10)).reservations
-    assert driver.settle([Ack(held) for held in done]) == []
+    assert driver.settle([Ack(held) for held in done]).stale == ()
     exchange = driver.exchange([], ["default"], new_id(), roomy(10))
     first, second, *others = exchange.popped.reservations
     assert driver.renew(exchange.popped.reservations) == []
     assert driver.note_progress(first, Progress(1, 2))
-    assert driver.settle([release(first, After(60.0)), fail(second)]) == []
+    assert driver.settle([release(first, After(60.0)), fail(second)]).stale == ()
     token = new_id()
     pop(driver, room=roomy(5), token=token)
     assert driver.recover(token) == 5
-    assert driver.settle([Ack(held) for held in others]) == []
+    assert driver.settle([Ack(held) for held in others]).stale == ()
     assert driver.retry(second.envelope.id, new_id())
     assert driver.flush() == 1
     driver.pause("other")
@@ -134,9 +134,11 @@ def test_f37_a_delivery_whose_data_is_gone_becomes_a_failed_entry(driver, client
     first, second = pop_one(driver), pop_one(driver)
     client.delete(f"{{{prefix}:redis}}:jobs")
 
-    stale = driver.settle([Release(first, After(0.0), Counters(1), release(first, After(0.0)).entry), fail(second)])
+    stale = driver.settle(
+        [Release(first, After(0.0), Counters(1), release(first, After(0.0)).entry), fail(second)]
+    ).stale
 
-    assert stale == []
+    assert stale == ()
     assert driver.count_failed() == 2
     assert driver.size("default") == Sizes()
 
@@ -175,9 +177,11 @@ def test_f37_damaged_data_of_a_running_job_becomes_a_failed_entry(driver, client
     for held in (first, second):
         client.hset(f"{{{prefix}:redis}}:jobs", held.envelope.id, "garbage")
 
-    stale = driver.settle([Release(first, After(0.0), Counters(1), release(first, After(0.0)).entry), fail(second)])
+    stale = driver.settle(
+        [Release(first, After(0.0), Counters(1), release(first, After(0.0)).entry), fail(second)]
+    ).stale
 
-    assert stale == []
+    assert stale == ()
     assert driver.count_failed() == 2
     assert driver.size("default") == Sizes()
 

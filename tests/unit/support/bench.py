@@ -10,7 +10,7 @@ from blinker import NamedSignal
 
 from flask_jobs import events
 from flask_jobs.drivers.memory import MemoryDriver
-from flask_jobs.envelope import Envelope, Exchange, Popped, Push, Room, Settlement
+from flask_jobs.envelope import Envelope, Exchange, Popped, Push, Room, Settled, Settlement
 from flask_jobs.errors import ConnectionLost
 from flask_jobs.ids import new_id
 from flask_jobs.job import Job
@@ -44,13 +44,13 @@ class Store(MemoryDriver):
     def pop(self, queues: Sequence[str], token: str, room: Room) -> Popped:
         return self._called("pop", lambda: super(Store, self).pop(queues, token, room))
 
-    def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
+    def settle(self, settlements: Sequence[Settlement]) -> Settled:
         return self._called("settle", lambda: super(Store, self).settle(settlements))
 
     def exchange(self, settlements: Sequence[Settlement], queues: Sequence[str], token: str, room: Room) -> Exchange:
         def both() -> Exchange:
-            stale = super(Store, self).settle(settlements)
-            return Exchange(tuple(stale), super(Store, self).pop(queues, token, room))
+            settled = super(Store, self).settle(settlements)
+            return Exchange(settled, super(Store, self).pop(queues, token, room))
 
         return self._called("exchange", both)
 
