@@ -40,20 +40,32 @@ from .events import (
 )
 from .extension import Jobs
 from .job import Job, Middleware, Task
+from .limits import Limit
+from .middleware import (
+    ConcurrencyLimit,
+    FailOnException,
+    RateLimited,
+    Skip,
+    ThrottlesExceptions,
+    WithoutOverlapping,
+)
 
 __all__ = [
     "CapabilityMissing",
+    "ConcurrencyLimit",
     "ConfigurationError",
     "ConnectionLost",
     "DiscardJob",
     "Dispatched",
     "FailJob",
+    "FailOnException",
     "InvalidArgument",
     "Job",
     "JobInterrupted",
     "JobTimeout",
     "Jobs",
     "JobsError",
+    "Limit",
     "MalformedEnvelope",
     "MaxAttemptsExceeded",
     "Middleware",
@@ -62,14 +74,18 @@ __all__ = [
     "NoCurrentJob",
     "NotRegistered",
     "PushFailed",
+    "RateLimited",
     "ReleaseJob",
     "SchemaMissing",
+    "Skip",
     "Status",
     "StoreRefused",
     "Task",
+    "ThrottlesExceptions",
     "UnknownJob",
     "UnrebuildableJob",
     "UnserializableJob",
+    "WithoutOverlapping",
     "current_job",
     "job_discarded",
     "job_dispatched",

@@ -60,7 +60,9 @@ class Dispatcher:
         connections: Connections,
         sessions: Callable[[], Sessions],
         events: Callable[[str], Events],
+        check: Callable[[Job], None],
     ) -> None:
+        self._check = check
         self._serializer = serializer
         self._connections = connections
         self._sessions = sessions
@@ -129,6 +131,7 @@ class Dispatcher:
     def _item(self, job: Job, options: Options) -> Item:
         require_job(job)
         check(job)
+        self._check(job)
         settings = self._connections.settings(_first(options.connection, job.connection))
         driver = self._connections.driver(settings.name)
         push = self._encoded(job, driver, settings, options)

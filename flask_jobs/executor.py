@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from . import clock, log, policy
+from .control import Guards, NoGuards
 from .driver import ContextFactory
 from .envelope import Envelope, Hook, Progress, Reservation
 from .errors import MalformedEnvelope, ModelNotFound, NewerVersion, UnknownJob, UnrebuildableJob
@@ -23,19 +24,31 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What came of one delivery. `job` is None when it could not be rebuilt; `seconds` is all the time it took."""
+    """What came of one delivery. `job` is None when it could not be rebuilt; `seconds` is all the time it took.
+
+    `undo` is to be called unless the job is put back: what it has booked for later is no use then.
+    """
 
     outcome: Outcome
     options: JobOptions
     job: Job | None
     seconds: float
+    undo: tuple[Callable[[], object], ...] = ()
+
+    def end(self) -> None:
+        """Call `undo`. Never raises: what cannot be undone ends by itself."""
+        for call in self.undo:
+            try:
+                call()
+            except Exception:  # a store that is away, or whatever a middleware of others does
+                log.complain(logger, "What a job had booked could not be given back.", level=logging.WARNING)
 
 
 class Executor:
     """Runs attempts, each in an app context and a `contextvars.Context` of its own.
 
     `decode` rebuilds a job with its models, `context` makes an app context, `cleanup` removes the sessions that
-    the attempt has used.
+    the attempt has used, `guards` is what middleware finds of the app.
     """
 
     def __init__(
@@ -45,11 +58,13 @@ class Executor:
         context: ContextFactory,
         cleanup: Callable[[], None],
         events: Events,
+        guards: Guards | None = None,
     ) -> None:
         self._decode = decode
         self._context = context
         self._cleanup = cleanup
         self._events = events
+        self._guards = NoGuards() if guards is None else guards
         self._resolve = Resolver()
 
     def run(
@@ -69,7 +84,7 @@ class Executor:
         raise such an error again. `now` is the store's time (that of the reservation if it is not given).
         """
         began = clock.monotonic()
-        run = Passage(reservation, timer, is_stopping, report)
+        run = Passage(reservation, timer, is_stopping, report, self._guards)
         present = reservation.now if now is None else now
         try:
             Context().run(self._within_app, reservation, partial(self._attempt, run, defaults, present))
@@ -79,7 +94,7 @@ class Executor:
             run.outcome = Raised(error)
         options = run.options or self._resolve(None, defaults)
         assert run.outcome is not None
-        return Attempt(run.outcome, options, run.job, clock.monotonic() - began)
+        return Attempt(run.outcome, options, run.job, clock.monotonic() - began, tuple(run.undo))
 
     def run_hook(
         self, reservation: Reservation, error: BaseException, *, timer: Timer = untimed, limit: float = 0

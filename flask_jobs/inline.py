@@ -48,6 +48,7 @@ def run_inline(reservation: Reservation, *, driver: Driver, executor: Executor, 
     raised as `TimeoutError`, for a caller is no job, and its ``except Exception`` is to see it.
     """
     attempt = executor.run(reservation, defaults=_UNLIMITED)
+    attempt.end()
     options = attempt.options
     if isinstance(attempt.outcome, Raised | TimedOut):
         options = replace(options, max_attempts=1, sets_attempts=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from . import clock
-from .control import DiscardJob, FailJob, JobContext, JobInterrupted, JobTimeout, ReleaseJob, running
+from .control import DiscardJob, FailJob, Guards, JobContext, JobInterrupted, JobTimeout, ReleaseJob, Run, running
 from .coroutines import complete
-from .envelope import Progress, Reservation
+from .envelope import Event, Progress, Reservation
+from .errors import ConfigurationError
 from .job import Job, Middleware, TaskJob
 from .options import JobOptions
 from .outcome import Done, Hopeless, Interrupted, Outcome, Raised, Released, Skipped, TimedOut
@@ -44,14 +46,17 @@ class Passage:
         timer: Timer,
         is_stopping: Callable[[], bool],
         report: Callable[[Progress], None],
+        guards: Guards,
     ) -> None:
         self.reservation = reservation
+        self.undo: list[Callable[[], object]] = []
         self.job: Job | None = None
         self.options: JobOptions | None = None
         self.outcome: Outcome | None = None
         self._timer = timer
         self._is_stopping = is_stopping
         self._report = report
+        self._guards = guards
         self._ends = math.inf
         self._started = False
         self._innermost = ""
@@ -60,9 +65,16 @@ class Passage:
     def enter(self) -> None:
         """Make the job known as `current_job`."""
         reservation, envelope = self.reservation, self.reservation.envelope
+        run = Run(reservation, self._guards, lambda: self._started, self.undo)
         running.set(
             JobContext(
-                envelope.id, envelope.name, envelope.queue, reservation.attempt, self._is_near_its_end, self._report
+                envelope.id,
+                envelope.name,
+                envelope.queue,
+                reservation.attempt,
+                self._is_near_its_end,
+                self._report,
+                run,
             )
         )
 
@@ -82,10 +94,17 @@ class Passage:
         # That the time was up is a fact, and no middleware can swallow it.
         error = self._cut or error
         self.outcome = self._returned() if error is None else self._ended_by(error)
+        if isinstance(self.outcome, Skipped) and _may_have_booked(self.reservation):
+            # By whoever stands further out than the limit that it had booked a turn of.
+            self.undo.append(self._give_back)
         if isinstance(self.outcome, Raised | TimedOut):
             # Asked for here, while the job's own attributes can still be loaded.
             self.options = self.options.pinned(self.reservation.attempt)
         return error
+
+    def _give_back(self) -> None:
+        with contextlib.suppress(ConfigurationError):  # without a store nothing was booked
+            self._guards.guard(None).store.give_back(self.reservation.envelope.id)
 
     def _pipeline(self) -> None:
         job = self.job
@@ -134,7 +153,8 @@ class Passage:
     def _ended_by(self, error: BaseException) -> Outcome:
         match error:
             case ReleaseJob():
-                return Released(error.delay, error.reason, self._started)
+                spends = self._guards.releases_spend if error.spend_attempt is None else error.spend_attempt
+                return Released(error.delay, error.reason, self._started, spends)
             case DiscardJob():
                 return Skipped(str(error) or "discarded by the job")
             case FailJob():
@@ -152,6 +172,10 @@ class Passage:
                 return self._ended_by(only)
             case _:
                 return Raised(error)
+
+
+def _may_have_booked(reservation: Reservation) -> bool:
+    return any(entry.event is Event.RELEASED for entry in reservation.history)
 
 
 def _is_control(error: BaseException) -> bool:

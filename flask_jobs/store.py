@@ -126,9 +126,9 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def give_back(self, owner: str, places: Sequence[Place] = ()) -> bool:
-        """Let others have what the owner has booked under any name, and these places that it was granted and did not
-        use; says whether it had booked anything."""
+    def give_back(self, owner: str | None, places: Sequence[Place] = ()) -> bool:
+        """Let others have what the owner (if one is named) has booked under any name, and these places that it was
+        granted and did not use; says whether it had booked anything."""
 
     @abstractmethod
     def tally(self, key: str, add: int = 1, *, seconds: float) -> Tally:

@@ -92,10 +92,10 @@ class MemoryStore(Store):
             self._put_back(own)
             return self._book_anew(quotas, now, owner=owner, name=name, ahead=ahead)
 
-    def give_back(self, owner: str, places: Sequence[Place] = ()) -> bool:
+    def give_back(self, owner: str | None, places: Sequence[Place] = ()) -> bool:
         """Let others have what the owner has booked, and these places that it did not use."""
         with self._lock:
-            booked = self._booked.pop(owner, {})
+            booked = {} if owner is None else self._booked.pop(owner, {})
             self._put_back(places)
             for own in booked.values():
                 self._put_back(own)

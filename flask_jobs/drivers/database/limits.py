@@ -35,10 +35,10 @@ class Limits:
         return Granted(tuple([Place(quota, place.number) for quota, place in zip(quotas, answer.places, strict=True)]))
 
     @repeated_if_overtaken
-    def give_back(self, owner: str, places: Sequence[Place]) -> bool:
+    def give_back(self, owner: str | None, places: Sequence[Place]) -> bool:
         """Let others have what is booked, and what was granted and not used."""
         with self._access.writing(lasting=False) as transaction:
-            was_booked = self._bookings.free(transaction, owner)
+            was_booked = owner is not None and self._bookings.free(transaction, owner)
             self._bookings.put_back(transaction, [Place(_stored(place.quota), place.number) for place in places])
             return was_booked
 

@@ -38,7 +38,7 @@ class DatabaseStore(Store):
         """Ask all quotas together for one start, and charge them only if all allow it."""
         return self._limits.book(quotas, owner=owner, name=name, ahead=ahead)
 
-    def give_back(self, owner: str, places: Sequence[Place] = ()) -> bool:
+    def give_back(self, owner: str | None, places: Sequence[Place] = ()) -> bool:
         """Let others have what the owner has booked, and these places that it did not use."""
         return self._limits.give_back(owner, places)
 

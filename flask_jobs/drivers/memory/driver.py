@@ -52,7 +52,7 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
             queue_name(push.envelope.queue)
         with self.changing:
             heads = {push.envelope.queue: self.head(push.envelope.queue) for push in pushes if push.front}
-            return [self.add(push, heads.get(push.envelope.queue)) for push in pushes]
+            return [self.shelve(push, heads.get(push.envelope.queue)) for push in pushes]
 
     def pop(self, queues: Sequence[str], token: str, room: Room) -> Popped:
         """Take in what expired, then reserve what there is room for."""

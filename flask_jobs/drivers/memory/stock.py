@@ -51,7 +51,7 @@ class Stock(KeepsLocks):
         """Whether the id is in use or remembered."""
         return job_id in self.shelves.jobs or job_id in self.failures or self.ended.get(job_id, now) > now
 
-    def add(self, push: Push, head: float | None = None) -> Pushed:
+    def shelve(self, push: Push, head: float | None = None) -> Pushed:
         """Store the job, unless its id is known or its key held. `head` is the place of what goes to the front."""
         envelope, now = push.envelope, self.now()
         if self.is_known(envelope.id, now):

@@ -43,9 +43,9 @@ class RedisStore(Store):
         at, wait, blocker = answer
         return Turn(float(at), float(wait), int(blocker))
 
-    def give_back(self, owner: str, places: Sequence[Place] = ()) -> bool:
+    def give_back(self, owner: str | None, places: Sequence[Place] = ()) -> bool:
         """Let others have what the owner has booked, and these places that it did not use."""
-        arguments: list[Argument] = [owner, len(places)]
+        arguments: list[Argument] = [owner or "", len(places)]
         for place in places:
             arguments += [stored_key(place.quota.key), place.number, reopens(place.quota, place.number)]
         return bool(self._scripts.run("give_back", *arguments))

@@ -297,10 +297,12 @@ class StoreContract:
         granted = book(store, limit, owner=OWNER)
         assert isinstance(granted, Granted)
 
-        store.give_back(OWNER, granted.places)
+        other_turn = book(store, limit, owner=OWNER, name="another")
+        store.give_back(None, granted.places)
 
         assert isinstance(book(other, limit), Granted)
         assert isinstance(book(other, limit), Turn)
+        assert book(other, limit, owner=OWNER, name="another").at == other_turn.at  # type: ignore[union-attr]
 
     def test_one_job_may_have_turns_of_several_limiters(self, store: Store, advance: Advance) -> None:
         limits = [self.limit(1, key=key) for key in ("a", "b")]
