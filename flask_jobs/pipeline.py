@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from . import clock
+from . import clock, log
 from .control import DiscardJob, FailJob, Guards, JobContext, JobInterrupted, JobTimeout, ReleaseJob, Run, running
 from .coroutines import complete
 from .envelope import Event, Progress, Reservation
@@ -16,6 +17,8 @@ from .errors import ConfigurationError
 from .job import Job, Middleware, TaskJob
 from .options import JobOptions
 from .outcome import Done, Hopeless, Interrupted, Outcome, Raised, Released, Skipped, TimedOut
+
+logger = logging.getLogger(__name__)
 
 # How much later than the event loop the timer speaks up: a coroutine is to be cancelled by its loop, and only one
 # that does not give way is cut short from outside.
@@ -50,6 +53,7 @@ class Passage:
     ) -> None:
         self.reservation = reservation
         self.undo: list[Callable[[], object]] = []
+        self._afterwards: list[Callable[[], object]] = []
         self.job: Job | None = None
         self.options: JobOptions | None = None
         self.outcome: Outcome | None = None
@@ -65,7 +69,7 @@ class Passage:
     def enter(self) -> None:
         """Make the job known as `current_job`."""
         reservation, envelope = self.reservation, self.reservation.envelope
-        run = Run(reservation, self._guards, lambda: self._started, self.undo)
+        run = Run(reservation, self._guards, lambda: self._started, self._afterwards, self.undo)
         running.set(
             JobContext(
                 envelope.id,
@@ -91,6 +95,7 @@ class Passage:
             self._timer(limit, self._pipeline, grace=grace)
         except BaseException as raised:  # SystemExit and control flow are outcomes as well
             error = raised
+        self._finish_middleware()
         # That the time was up is a fact, and no middleware can swallow it.
         error = self._cut or error
         self.outcome = self._returned() if error is None else self._ended_by(error)
@@ -101,6 +106,16 @@ class Passage:
             # Asked for here, while the job's own attributes can still be loaded.
             self.options = self.options.pinned(self.reservation.attempt)
         return error
+
+    def _finish_middleware(self) -> None:
+        while self._afterwards:
+            call = self._afterwards.pop()
+            try:
+                call()
+            except Exception:  # a store that is away, or a function of the application
+                envelope = self.reservation.envelope
+                message = "A middleware could not finish its work after job %s (%s)."
+                log.complain(logger, message, envelope.id, envelope.name, level=logging.WARNING)
 
     def _give_back(self) -> None:
         with contextlib.suppress(ConfigurationError):  # without a store nothing was booked

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Callable
 from typing import Any, Self
 
-from .. import log
 from ..control import Guard, Run
-from ..errors import ConnectionLost, InvalidArgument, StoreRefused
+from ..errors import InvalidArgument
 from ..store import Holder, Taken
 from ..validation import count
 from ..validation import seconds as as_seconds
 from .putting_back import Duration, PutsBack, at, current_run, key_of
-
-logger = logging.getLogger(__name__)
 
 
 class ConcurrencyLimit(PutsBack):
@@ -77,12 +73,10 @@ class ConcurrencyLimit(PutsBack):
         answer = guard.store.acquire(key, holder, places=self._places, seconds=lasting)
         if isinstance(answer, Taken):
             self._put_back(0, self._reason(answer))
-        stop = _kept(run, guard, key, holder, lasting)
-        try:
-            call_next()
-        finally:
-            stop()
-            _release(guard, key, holder)
+        run.afterwards.append(lambda: guard.store.release(key, holder))
+        if not guard.is_beside:
+            run.afterwards.append(_kept(run, guard, key, holder, lasting))
+        call_next()
 
     def _reason(self, taken: Taken) -> str:
         held = f"held by job {taken.job_id} until {at(taken.until)} or longer"
@@ -130,18 +124,8 @@ def _holder(run: Run, guard: Guard) -> Holder:
 
 def _kept(run: Run, guard: Guard, key: str, holder: Holder, seconds: float) -> Callable[[], None]:
     """Keep a lock alive that has an end of its own; gives what ends that."""
-    if guard.is_beside:
-        return lambda: None
-    what = f"the lock {key!r} of job {holder.job_id}"
+    what = f"The lock {key!r} of job {holder.job_id}"
     return run.guards.keep(what, lambda: guard.store.extend(key, holder, seconds=seconds), seconds=seconds)
-
-
-def _release(guard: Guard, key: str, holder: Holder) -> None:
-    try:
-        guard.store.release(key, holder)
-    except (ConnectionLost, StoreRefused):
-        # It ends with the delivery, or by itself; what the job has done stands.
-        log.complain(logger, "The lock %r could not be let go of.", key, level=logging.WARNING)
 
 
 def _more_than_none(seconds: Duration) -> float:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import log
 from ..control import Guard, Run
-from ..errors import ConnectionLost, InvalidArgument, StoreRefused
+from ..errors import InvalidArgument
 from ..limits import Limit
-from ..store import Granted, Place, Turn
+from ..store import Granted, Turn
 from .putting_back import Duration, PutsBack, at, current_run
-
-logger = logging.getLogger(__name__)
 
 # What a clock that counts in milliseconds may be early.
 _MARGIN = 0.002
@@ -51,11 +47,9 @@ class RateLimited(PutsBack):
         answer = self._book(run, guard, limits)
         if isinstance(answer, Turn):
             self._put_back(answer.wait + _MARGIN, self._reason(answer, limits))
-        try:
-            call_next()
-        finally:
-            if not run.has_started():
-                _give_back(guard, answer.places)
+        places = answer.places
+        run.afterwards.append(lambda: run.has_started() or guard.store.give_back(None, places))
+        call_next()
 
     def _book(self, run: Run, guard: Guard, limits: Sequence[Limit]) -> Granted | Turn:
         books = self._pause is None and not self._drops
@@ -71,11 +65,3 @@ class RateLimited(PutsBack):
         if self._drops or self._pause is not None:
             return f"{used_up} until {at(turn.at)}"
         return f"{used_up}; its own turn comes at {at(turn.at)}"
-
-
-def _give_back(guard: Guard, places: Sequence[Place]) -> None:
-    try:
-        guard.store.give_back(None, places)
-    except (ConnectionLost, StoreRefused):
-        # What the job ends with is worth more than one start of others.
-        log.complain(logger, "A start that was not used could not be given back.", level=logging.WARNING)

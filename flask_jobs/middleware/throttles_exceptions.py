@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Callable
 from typing import Any, Self
 
-from .. import log
 from ..control import Guard, JobTimeout
 from ..errors import InvalidArgument
 from ..store import Tally
 from ..validation import count
 from ..validation import seconds as as_seconds
 from .putting_back import Duration, PutsBack, at, current_run, key_of
-
-logger = logging.getLogger(__name__)
 
 When = Callable[[BaseException], bool]
 Report = Callable[[BaseException], object]
@@ -88,10 +84,10 @@ class ThrottlesExceptions(PutsBack):
             call_next()
         except (Exception, JobTimeout) as error:
             cause = error
-            self._quietly(lambda: self._count(guard, key, cause))
+            run.afterwards.append(lambda: self._count(guard, key, cause))
             raise
         if before.count and run.has_started():
-            self._quietly(lambda: guard.store.clear(key))
+            run.afterwards.append(lambda: guard.store.clear(key))
 
     def _count(self, guard: Guard, key: str, error: BaseException) -> None:
         if self._when is not None and not self._when(error):
@@ -99,13 +95,6 @@ class ThrottlesExceptions(PutsBack):
         tally = guard.store.tally(key, seconds=self._decay)
         if tally.count == self._most and self._report is not None:
             self._report(error)
-
-    def _quietly(self, call: Callable[[], object]) -> None:
-        """Make the call, which must not change what the job ends with."""
-        try:
-            call()
-        except Exception:  # a store that is away, or a function of the application
-            log.complain(logger, "The errors of a job could not be counted.", level=logging.WARNING)
 
     def _reason(self, said: str, tally: Tally) -> str:
         return f"the circuit {said!r} is open until {at(tally.ends)}, after {tally.count} errors"
