@@ -40,11 +40,11 @@ def open_on(request, tmp_path):
     """Makes shops with a connection "main" on a store, and one named "other" on SQLite."""
     shops = []
 
-    def open_(store="sqlite", also=None, **config):
+    def open_(store="sqlite", also=None, clock="store", **config):
         folder = tmp_path / f"shop{len(shops)}"
         folder.mkdir()
         connections = {
-            "main": {**connection_on(request, store, folder), "retry_after": 3},
+            "main": {**connection_on(request, store, folder), "retry_after": 3, "clock": clock},
             "other": {"driver": "database", "url": f"sqlite:///{folder / 'other.sqlite'}"},
         }
         connections |= also or {}
