@@ -26,9 +26,10 @@ def ping() -> None:
 
 
 def create_app() -> Flask:
-    """The app in the folder BENCH_FOLDER. Of its log only warnings are written."""
+    """The app in the folder BENCH_FOLDER, with its jobs where the environment says. Only warnings are logged."""
     app = Flask("bench", instance_path=os.environ["BENCH_FOLDER"])
     app.config["SECRET_KEY"] = "not a secret"
+    app.config.from_prefixed_env()
     jobs.init_app(app)
     logging.getLogger("flask_jobs").setLevel(logging.WARNING)
     worker_started.connect(_started, app)

@@ -1,7 +1,7 @@
-"""Measure dispatching, draining, waiting and idling on SQLite, beside a bare sqlite3 loop.
+"""Measure dispatching, draining, waiting and idling on each store that answers, beside a bare loop on the same one.
 
-`python -m benchmarks.run` prints a table of medians. The bare loop does the least that a queue in SQLite can do: the
-same rows, the same journal, one transaction for each step, and neither jobs nor an app around it.
+`python -m benchmarks.run` prints a table of medians for each: the library's figure, that of the bare loop, and the
+one as a part of the other. What a bare loop does is in `benchmarks.bare`.
 """
 
 from __future__ import annotations
@@ -9,29 +9,41 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from .app import create_app, jobs, noop, noted, ping
+from .bare import Bare
+from .stores import STORES, Place, Store
 
 LIMIT = 60.0
 BODY = "x" * 150  # as long as the body of `noop`
+AT_ONCE = 50  # jobs that the bare loop ends and takes in one step
 
 Figures = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """How many jobs are dispatched and drained, and how often a waiting worker is woken."""
+
+    jobs: int
+    pings: int = 200
+
+
+QUICK = Amounts(jobs=200, pings=5)
 
 
 def measure_dispatch(folder: Path, amount: int) -> Figures:
     """Jobs a second, dispatched one by one and in thousands."""
     with _app(folder):
-        jobs.dispatch(noop())  # makes the tables
-        jobs.driver().prepare()
         one = _per_second(amount, lambda: [jobs.dispatch(noop()) for _ in range(amount)])
         many = _per_second(
             10 * amount,
@@ -43,7 +55,7 @@ def measure_dispatch(folder: Path, amount: int) -> Figures:
 def measure_drain(folder: Path, amount: int) -> Figures:
     """Jobs a second that one worker process runs, from its start to its end, its imports left out."""
     with _app(folder):
-        jobs.dispatch_many([noop() for _ in range(amount)])
+        jobs.dispatch_many([noop() for _ in range(amount - 1)])  # one is there
     with _worker(folder, "--stop-when-empty") as worker:
         assert worker.wait(LIMIT) == 0
     return {"drain, no-op jobs": amount / (noted(folder, "stopping")[0] - noted(folder, "started")[0])}
@@ -68,39 +80,25 @@ def measure_waiting(folder: Path, amount: int) -> Figures:
     }
 
 
-def measure_bare(folder: Path, amount: int) -> Figures:
-    """The same steps as bare SQL."""
-    with closing(sqlite3.connect(folder / "bare.sqlite", isolation_level=None)) as connection:
-        connection.executescript(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
-            "CREATE TABLE job (seq INTEGER PRIMARY KEY, state INT, at REAL, body TEXT);"
-            "CREATE INDEX job_next ON job (state, at, seq);"
-        )
-        insert = "INSERT INTO job (state, at, body) VALUES (0, 0, ?)"
-        one = _per_second(amount, lambda: [connection.execute(insert, (BODY,)) for _ in range(amount)])
-        many = _per_second(10 * amount, lambda: _insert_many(connection, insert, amount // 100))
-        drain = _per_second(amount, lambda: _drain(connection, amount))
+def measure_bare(bare: Bare, amount: int) -> Figures:
+    """The same steps without jobs, with many of them ended and taken at once."""
+    one = _per_second(amount, lambda: _insert(bare, [BODY], amount))
+    _drain(bare, AT_ONCE)
+    many = _per_second(10 * amount, lambda: _insert(bare, [BODY] * 1_000, amount // 100))
+    drain = _per_second(10 * amount, lambda: _drain(bare, AT_ONCE))
     return {"dispatch, one by one": one, "dispatch_many, 1,000 each": many, "drain, no-op jobs": drain}
 
 
-def _insert_many(connection: sqlite3.Connection, insert: str, times: int) -> None:
+def _insert(bare: Bare, bodies: Sequence[str], times: int) -> None:
     for _ in range(times):
-        connection.execute("BEGIN IMMEDIATE")
-        connection.executemany(insert, [(BODY,)] * 1_000)
-        connection.execute("COMMIT")
+        bare.insert(bodies)
 
 
-def _drain(connection: sqlite3.Connection, amount: int) -> None:
-    """Delete the last one and reserve the next, in one transaction each."""
-    done = -1
-    for _ in range(amount):
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("DELETE FROM job WHERE seq = ?", (done,))
-        done, _body = connection.execute(
-            "SELECT seq, body FROM job WHERE state = 0 ORDER BY at, seq LIMIT 1"
-        ).fetchone()
-        connection.execute("UPDATE job SET state = 2, at = 1 WHERE seq = ?", (done,))
-        connection.execute("COMMIT")
+def _drain(bare: Bare, room: int) -> None:
+    """End the last ones and take the next, until there are none."""
+    taken = bare.exchange((), room)
+    while taken:
+        taken = bare.exchange(taken, room)
 
 
 def _per_second(amount: int, work: Callable[[], object]) -> float:
@@ -114,6 +112,8 @@ def _app(folder: Path) -> Iterator[None]:
     os.environ["BENCH_FOLDER"] = str(folder)
     app = create_app()
     with app.app_context():
+        jobs.driver().prepare()
+        jobs.dispatch(noop())  # opens the connection
         yield
     app.extensions["flask_jobs"].connections.close()
 
@@ -156,13 +156,28 @@ def _idle_share(pid: int, seconds: float = 5.0) -> float:
     return 100 * (used() - before) / os.sysconf("SC_CLK_TCK") / seconds
 
 
-def _run(amount: int) -> tuple[Figures, Figures]:
+def _run(store: Store, amounts: Amounts) -> tuple[Figures, Figures]:
     ours: Figures = {}
-    for measure, count in ((measure_dispatch, amount), (measure_drain, amount), (measure_waiting, 200)):
-        with tempfile.TemporaryDirectory() as folder:
+    for measure, count in (
+        (measure_dispatch, amounts.jobs),
+        (measure_drain, amounts.jobs),
+        (measure_waiting, amounts.pings),
+    ):
+        with tempfile.TemporaryDirectory() as folder, store.opened(Path(folder)) as place, _environment(place):
             ours |= measure(Path(folder), count)
-    with tempfile.TemporaryDirectory() as folder:
-        return ours, measure_bare(Path(folder), amount)
+    with tempfile.TemporaryDirectory() as folder, store.opened(Path(folder)) as place, closing(place.bare()) as bare:
+        return ours, measure_bare(bare, amounts.jobs)
+
+
+@contextmanager
+def _environment(place: Place) -> Iterator[None]:
+    """What the app and its worker read their settings from."""
+    os.environ.update(place.environment)
+    try:
+        yield
+    finally:
+        for name in place.environment:
+            del os.environ[name]
 
 
 def main() -> None:
@@ -170,15 +185,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="how many runs the medians are of (default 3)")
     parser.add_argument("--jobs", type=int, default=5_000, help="how many jobs a run dispatches (default 5000)")
+    parser.add_argument("--store", choices=[store.name for store in STORES], action="append", help="only this one")
+    parser.add_argument("--quick", action="store_true", help="only see that it runs: the figures mean nothing")
     arguments = parser.parse_args()
-    results = [_run(arguments.jobs) for _ in range(arguments.runs)]
-    print(f"SQLite {sqlite3.sqlite_version}, Python {platform.python_version()}, {os.cpu_count()} cores,", end=" ")
-    print(f"load {os.getloadavg()[0]:.1f}; medians of {arguments.runs} runs; jobs a second where nothing else is said")
-    print(f"{'':28}{'flask_jobs':>12}{'bare sqlite3':>14}")
+    amounts = QUICK if arguments.quick else Amounts(arguments.jobs)
+    runs = 1 if arguments.quick else arguments.runs
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f};", end=" ")
+    print(f"medians of {runs} runs; jobs a second where nothing else is said")
+    for store in STORES:
+        if arguments.store and store.name not in arguments.store:
+            continue
+        version = store.version()
+        if version is None:
+            print(f"\n{store.name}: no server answers")
+            continue
+        _print(f"{store.name} {version}", [_run(store, amounts) for _ in range(runs)])
+
+
+def _print(title: str, results: Sequence[tuple[Figures, Figures]]) -> None:
+    print(f"\n{title:28}{'flask_jobs':>12}{'bare loop':>12}{'of bare':>10}")
     for name in results[0][0]:
         ours = statistics.median(run[name] for run, _ in results)
-        bare = statistics.median(run[name] for _, run in results) if name in results[0][1] else None
-        print(f"{name:28}{_shown(ours):>12}{'' if bare is None else _shown(bare):>14}")
+        line = f"{name:28}{_shown(ours):>12}"
+        if name in results[0][1]:
+            bare = statistics.median(run[name] for _, run in results)
+            line += f"{_shown(bare):>12}{ours / bare:>10.0%}"
+        print(line, flush=True)
 
 
 def _shown(figure: float) -> str:

@@ -102,5 +102,10 @@ class Invoice(db.Model):
 def create_tables() -> None:
     """Make the tables that are missing; the web server and the workers may do so at the same time."""
     for table in db.metadata.sorted_tables:
-        db.session.execute(CreateTable(table, if_not_exists=True))
-    db.session.commit()
+        try:
+            db.session.execute(CreateTable(table, if_not_exists=True))
+            db.session.commit()
+        except sa.exc.DBAPIError:
+            db.session.rollback()
+            if not sa.inspect(db.engine).has_table(table.name):  # else another process has made it at this moment
+                raise

@@ -1,13 +1,16 @@
 """Background jobs for Flask: a job is a class, and none is lost."""
 
+from .batches import Batch
 from .control import DiscardJob, FailJob, JobInterrupted, JobTimeout, ReleaseJob, current_job
 from .dispatched import Dispatched, Status
 from .errors import (
+    BatchNotFound,
     CapabilityMissing,
     ConfigurationError,
     ConnectionLost,
     InvalidArgument,
     JobsError,
+    KeyHeld,
     MalformedEnvelope,
     MaxAttemptsExceeded,
     ModelNotFound,
@@ -51,6 +54,8 @@ from .middleware import (
 )
 
 __all__ = [
+    "Batch",
+    "BatchNotFound",
     "CapabilityMissing",
     "ConcurrencyLimit",
     "ConfigurationError",
@@ -65,6 +70,7 @@ __all__ = [
     "JobTimeout",
     "Jobs",
     "JobsError",
+    "KeyHeld",
     "Limit",
     "MalformedEnvelope",
     "MaxAttemptsExceeded",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from werkzeug.local import LocalProxy
 
@@ -17,6 +17,9 @@ from .errors import ConfigurationError, InvalidArgument, JobsError, NoCurrentJob
 from .limits import Limit
 from .store import Store
 from .validation import seconds
+
+if TYPE_CHECKING:
+    from .batches import Batch
 
 
 class ReleaseJob(BaseException):
@@ -131,6 +134,14 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where in which chain the running job stands: `link` counts from 1, and is 0 for the job that catches."""
+
+    id: str
+    link: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobContext:
     """The running job, as its own code sees it through `current_job`; `run` is for middleware."""
 
@@ -141,6 +152,13 @@ class JobContext:
     is_stopping: Callable[[], bool]
     report: Callable[[Progress], None]
     run: Run
+    chain: Place | None = None
+    find_batch: Callable[[], Batch | None] = lambda: None
+
+    @property
+    def batch(self) -> Batch | None:
+        """The batch that the job is a member or a callback of, or None."""
+        return self.find_batch()
 
     @property
     def stopping(self) -> bool:

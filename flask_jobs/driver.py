@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar
 
 from .envelope import (
-    Batch,
-    Chain,
+    BatchPush,
+    ChainPush,
     Exchange,
     FailedJob,
     Hook,
@@ -48,7 +48,7 @@ class Driver(ABC):
     """Stores envelopes, hands out reservations, settles them. Safe to call from several threads."""
 
     runs_inline: ClassVar[bool] = False
-    """Whether `push` runs the job itself, so that no worker is needed."""
+    """Whether no worker is needed, for what is pushed is run at once (see `RunsInline`)."""
 
     durable: ClassVar[bool] = True
     """Whether what is stored outlives the process, so that it must be signed."""
@@ -115,6 +115,16 @@ class Renewable(Driver):
         """Extend the live leases by `retry_after` from now and return those that are lost. Revives none."""
 
 
+class RunsInline(Driver):
+    """Has no worker: what was pushed is run by whoever pushed it."""
+
+    runs_inline: ClassVar[bool] = True
+
+    @abstractmethod
+    def run(self, ids: Sequence[str]) -> None:
+        """Run those of these jobs that are here, and what follows from them, then raise the first error of a job."""
+
+
 class HoldsKeys(Driver):
     """Stores no job whose unique key another one holds.
 
@@ -135,7 +145,7 @@ class RunsChains(Driver):
     """Keeps the links of a chain and pushes each in the step that ends the one before it."""
 
     @abstractmethod
-    def push_chain(self, chain: Chain) -> Pushed:
+    def push_chain(self, chain: ChainPush) -> Pushed:
         """Store the chain and push its first link, in one step. Nothing is stored if that link is not."""
 
     @abstractmethod
@@ -147,7 +157,7 @@ class RunsBatches(Driver):
     """Counts the members of a batch as they end, each once, and pushes its callbacks."""
 
     @abstractmethod
-    def push_batch(self, batch: Batch) -> list[Pushed]:
+    def push_batch(self, batch: BatchPush) -> list[Pushed]:
         """Store the batch and push its members, in order; a repeated id of the batch stores nothing.
 
         A member whose unique key is held counts as skipped. Where members are pushed in portions, no callback runs
@@ -298,7 +308,7 @@ class Transactional(Driver):
     def push_within(self, connection: sa.Connection, packages: Sequence[Package]) -> list[Pushed]:
         """Store the jobs through the app's own connection: visible with its commit, or never.
 
-        One answer for each: for a chain that of its first link, for a batch whether it was stored, under its own id.
+        One answer for each job: of a chain for its first link, of a batch for each member.
         """
 
 

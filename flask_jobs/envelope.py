@@ -120,7 +120,7 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ChainPush:
     """Jobs to run one after the other, pushed as a whole: the first at once, each other with the success before it.
 
     `catch` is run once if a link fails. The ties of each link name the chain and its place.
@@ -132,7 +132,7 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class BatchPush:
     """Jobs to run in any order, pushed and counted together. The ties of each member name the batch.
 
     `callbacks` are run once each: `then` when all members are done, `catch` at the first failure, `finally` when
@@ -146,7 +146,7 @@ class Batch:
     allow_failures: bool = False
 
 
-Package = Push | Chain | Batch
+Package = Push | ChainPush | BatchPush
 """What can be pushed within a transaction of the application."""
 
 

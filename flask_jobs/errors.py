@@ -15,6 +15,7 @@
     ├── MalformedEnvelope       what is stored cannot be decoded or is not signed by us
     ├── MaxAttemptsExceeded     a limit of the job was used up before its body could run
     ├── CapabilityMissing       the driver cannot do that
+    ├── BatchNotFound           a batch that is not stored, or not any more
     ├── KeyHeld                 a failed job cannot be retried while another one holds its unique key
     ├── StoreRefused            the store answered, and said no (disk full, locked, read-only)
     ├── ConnectionLost          the store did not answer; says what became of a push
@@ -32,7 +33,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .envelope import Push
+    from .envelope import Package
 
 
 class JobsError(Exception):
@@ -94,6 +95,10 @@ class CapabilityMissing(JobsError):
     """The connection's driver cannot do what was asked."""
 
 
+class BatchNotFound(JobsError):
+    """The batch is not stored: its transaction is open or was rolled back, or it was pruned."""
+
+
 class KeyHeld(JobsError):
     """A failed job cannot be retried, for another job holds its unique key by now. `holder` is that job's id."""
 
@@ -128,19 +133,17 @@ class ConnectionLost(JobsError):
 class PushFailed(JobsError):
     """Jobs that waited for a commit could not be stored after it. The commit itself stands.
 
-    `pushes` are the jobs that are not (or not surely) stored, ready to be pushed again; `causes` the error of each
-    connection.
+    `packages` are the jobs, chains and batches that are not (or not surely) stored, ready to be pushed again with
+    `Jobs.push_again`; `ids` are their ids, of a chain that of its first link; `causes` the error of each connection.
     """
 
-    def __init__(self, message: str, *, pushes: Sequence[Push], causes: Sequence[BaseException]) -> None:
+    def __init__(
+        self, message: str, *, packages: Sequence[Package], ids: Sequence[str], causes: Sequence[BaseException]
+    ) -> None:
         super().__init__(message)
-        self.pushes = tuple(pushes)
+        self.packages = tuple(packages)
+        self.ids = tuple(ids)
         self.causes = tuple(causes)
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """The ids of these jobs."""
-        return tuple(push.envelope.id for push in self.pushes)
 
 
 class NoCurrentJob(JobsError, RuntimeError):

@@ -30,7 +30,9 @@ _LISTED = 20
 _signals = Namespace()
 
 job_dispatched = _signals.signal("job-dispatched", "A job is stored, and a worker may run it.")
-job_discarded = _signals.signal("job-discarded", "A job that waited for a commit was dropped with its transaction.")
+job_discarded = _signals.signal(
+    "job-discarded", "A job was dropped: with its transaction, or for one that holds its key."
+)
 job_processing = _signals.signal("job-processing", "An attempt begins; sent within its app context.")
 job_processed = _signals.signal("job-processed", "A job is done with and has left the store.")
 job_released = _signals.signal("job-released", "A job was put back.")
@@ -44,6 +46,9 @@ worker_stopping = _signals.signal("worker-stopping", "A worker takes no further 
 worker_idle = _signals.signal("worker-idle", "A worker found nothing to do, after it had something.")
 queue_paused = _signals.signal("queue-paused", "A queue gives out nothing for now.")
 queue_resumed = _signals.signal("queue-resumed", "A queue gives out jobs again.")
+
+OWN_SIGNALS = tuple(_signals.values())
+"""All of the above."""
 
 
 def about(delivery: Reservation) -> dict[str, object]:

@@ -7,17 +7,29 @@ from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from . import clock, log, policy
 from .control import Guards, NoGuards
 from .driver import ContextFactory
 from .envelope import Envelope, Hook, Progress, Reservation
-from .errors import MalformedEnvelope, ModelNotFound, NewerVersion, UnknownJob, UnrebuildableJob
+from .errors import (
+    ConnectionLost,
+    MalformedEnvelope,
+    ModelNotFound,
+    NewerVersion,
+    StoreRefused,
+    UnknownJob,
+    UnrebuildableJob,
+)
 from .events import Events, about
 from .job import Job
 from .options import JobOptions, Resolver, WorkerDefaults
-from .outcome import Hopeless, Newer, Outcome, Raised, Skipped, Unknown
-from .pipeline import GRACE, Passage, Timer, finish, untimed
+from .outcome import Hopeless, Interrupted, Newer, Outcome, Raised, Skipped, Unknown
+from .pipeline import GRACE, Gates, Passage, Timer, finish, untimed
+
+if TYPE_CHECKING:
+    from .batches import Batch
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +60,7 @@ class Executor:
     """Runs attempts, each in an app context and a `contextvars.Context` of its own.
 
     `decode` rebuilds a job with its models, `context` makes an app context, `cleanup` removes the sessions that
-    the attempt has used, `guards` is what middleware finds of the app.
+    the attempt has used, `find_batch` gives a job its batch, `guards` is what middleware finds of the app.
     """
 
     def __init__(
@@ -58,8 +70,10 @@ class Executor:
         context: ContextFactory,
         cleanup: Callable[[], None],
         events: Events,
+        find_batch: Callable[[str | None], Batch | None] = lambda batch_id: None,
         guards: Guards | None = None,
     ) -> None:
+        self._find_batch = find_batch
         self._decode = decode
         self._context = context
         self._cleanup = cleanup
@@ -76,18 +90,20 @@ class Executor:
         is_stopping: Callable[[], bool] = lambda: False,
         report: Callable[[Progress], None] = lambda progress: None,
         now: float | None = None,
+        gates: Gates | None = None,
     ) -> Attempt:
         """Run the job once and say what happened; the app context is torn down before this returns.
 
         Never raises for what the job does: `SystemExit` and `KeyboardInterrupt` out of a job are errors of the
         job, but for a `KeyboardInterrupt` while the worker stops, which interrupts it. A caller on a terminal may
-        raise such an error again. `now` is the store's time (that of the reservation if it is not given).
+        raise such an error again. `now` is the store's time (that of the reservation if it is not given), `gates` what
+        a job with ties passes on its way to its body.
         """
         began = clock.monotonic()
-        run = Passage(reservation, timer, is_stopping, report, self._guards)
+        run = Passage(reservation, timer, is_stopping, report, self._guards, gates)
         present = reservation.now if now is None else now
         try:
-            Context().run(self._within_app, reservation, partial(self._attempt, run, defaults, present))
+            Context().run(self._within_app, reservation, partial(self._attempt, run, defaults, present, gates))
         except BaseException as error:  # what comes from making the app context is an error of this attempt, too
             if run.outcome is not None:  # then it is an interrupt from the keyboard amid the teardown
                 raise
@@ -121,7 +137,15 @@ class Executor:
             kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
             _quietly(partial(context.__exit__, kind, error, trace), "A teardown after a job", reservation)
 
-    def _attempt(self, run: Passage, defaults: WorkerDefaults, now: float) -> BaseException | None:
+    def _attempt(self, run: Passage, defaults: WorkerDefaults, now: float, gates: Gates | None) -> BaseException | None:
+        try:
+            excuse = None if gates is None else gates.excuse()
+        except (ConnectionLost, StoreRefused) as error:
+            run.outcome = Interrupted(f"it is unknown whether its batch was cancelled: {error}")
+            return error
+        if excuse is not None:
+            run.outcome = Skipped(excuse)
+            return None
         try:
             run.job = self._decode(run.reservation.envelope)
             run.options = self._resolve(run.job, defaults)
@@ -132,7 +156,7 @@ class Executor:
         if refused is not None:
             run.outcome = refused
             return refused.error
-        run.enter()
+        run.enter(self._find_batch)
         self._events.processing(run.reservation, job=run.job)
         return run.through()
 

@@ -12,18 +12,23 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
+from blinker import ANY, Signal
 from flask import Flask
 
 from .dispatched import Dispatched, Options
-from .driver import Driver
+from .driver import Driver, RunsChains
 from .drivers import DriverFactory
+from .envelope import Role, StoredChain
+from .errors import PushFailed
 from .job import Job, Task
 from .limiters import LimiterFunction
+from .listeners import Listeners
 from .registry import Registry
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
+    from .batches import Batch
     from .state import AppState
     from .testing.fake import FakeQueue
     from .testing.run import Result
@@ -50,6 +55,7 @@ class Jobs:
         self.registry = Registry()
         self._session = session
         self._factories: dict[str, DriverFactory] = {}
+        self._listeners = Listeners(self.registry, self._state_if_any)
         if app is not None:
             self.init_app(app)
 
@@ -97,6 +103,17 @@ class Jobs:
             return lambda found: self.registry.add_limiter(name, found)
         return self.registry.add_limiter(name, function)
 
+    def listen(
+        self, signal: Signal, name: str, *, sender: object = ANY, aliases: Sequence[str] = (), **options: Any
+    ) -> Callable[[Callable[P, R]], Task[P, R]]:
+        """Make a function a receiver of a signal that runs as a job under this name.
+
+        It takes the sender first, as every receiver does, and of the signal's arguments those that it names; they
+        are stored as the fields of any job. A sender that cannot be stored, such as the app, is None there. `sender`
+        listens to that one alone; `aliases` and `options` are those of `task`.
+        """
+        return self._listeners.listen(signal, name, sender=sender, aliases=aliases, options=options)
+
     def extend(self, driver: str, factory: DriverFactory) -> None:
         """Make a driver of your own known under a name, before `init_app`."""
         self._factories[driver] = factory
@@ -141,6 +158,65 @@ class Jobs:
         options = Options(queue, connection, delay, after_commit, front, None, session)
         return self.state.dispatcher.dispatch_many(jobs, options)
 
+    def chain(
+        self,
+        jobs: Sequence[Job],
+        *,
+        catch: Job | None = None,
+        queue: str | None = None,
+        connection: str | None = None,
+        delay: float | timedelta | datetime | None = None,
+        after_commit: bool | None = None,
+        session: Session | scoped_session[Any] | None = None,
+    ) -> Dispatched:
+        """Hand jobs over that run one after the other: each is stored in the step that ends the one before it.
+
+        A link that fails for good stops the chain, and `catch` is run once; retrying that link brings the rest along.
+        A link goes to its own queue, else to `queue`; `delay` holds for the first one. The other options are those of
+        `dispatch`, and so are the errors. `find_chain(answer.chain)` shows how far it is.
+        """
+        options = Options(queue, connection, delay, after_commit, session=session)
+        return self.state.dispatcher.chain(jobs, catch, options)
+
+    def batch(
+        self,
+        jobs: Iterable[Job],
+        *,
+        then: Job | None = None,
+        catch: Job | None = None,
+        finally_: Job | None = None,
+        allow_failures: bool = False,
+        name: str = "",
+        queue: str | None = None,
+        connection: str | None = None,
+        delay: float | timedelta | datetime | None = None,
+        after_commit: bool | None = None,
+        session: Session | scoped_session[Any] | None = None,
+    ) -> Batch:
+        """Hand jobs over that run in any order and are counted together.
+
+        `then` runs when all are done, `catch` at the first failure, `finally_` when none is left, each once. Without
+        `allow_failures` the first failure cancels the batch: what has not started ends without running. The other
+        options are those of `dispatch`, and so are the errors.
+        """
+        state = self.state
+        options = Options(queue, connection, delay, after_commit, session=session)
+        callbacks = {Role.THEN: then, Role.CATCH: catch, Role.FINALLY: finally_}
+        return state.dispatcher.batch(jobs, callbacks, options, name=name, allow_failures=allow_failures)
+
+    def find_batch(self, batch_id: str, *, connection: str | None = None) -> Batch | None:
+        """The batch with this id, or None if there is none or it was pruned."""
+        return self.state.dispatcher.find_batch(batch_id, Options(connection=connection))
+
+    def find_chain(self, chain_id: str, *, connection: str | None = None) -> StoredChain | None:
+        """The chain with this id, or None if it has ended: where it stands, and what is still to come."""
+        driver = self.driver(connection)
+        return driver.chain(chain_id) if isinstance(driver, RunsChains) else None
+
+    def push_again(self, error: PushFailed, *, connection: str | None = None) -> list[Dispatched]:
+        """Push what could not be stored after a commit. Safe to repeat: each job is stored once by its id."""
+        return self.state.dispatcher.push_again(error.packages, Options(connection=connection))
+
     def after_commit(self) -> AbstractContextManager[None]:
         """Within the block every dispatch waits for the next commit of the app's session."""
         from . import transactions
@@ -172,3 +248,8 @@ class Jobs:
         from .state import state_of
 
         return state_of(self.registry)
+
+    def _state_if_any(self, app: Flask | None) -> AppState | None:
+        from .state import state_if_any
+
+        return state_if_any(app, self.registry)

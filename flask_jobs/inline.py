@@ -10,9 +10,9 @@ from dataclasses import replace
 from . import clock, policy
 from .control import JobInterrupted
 from .driver import Driver
-from .envelope import Fail, Reservation
+from .envelope import Fail, Reservation, Settled
 from .events import Events
-from .executor import Executor
+from .executor import Attempt, Executor
 from .options import WorkerDefaults
 from .outcome import Interrupted, Raised, TimedOut
 from .pipeline import Timer, untimed
@@ -41,29 +41,51 @@ def held(reservation: Reservation) -> Delivery:
     return Delivery(Lease(reservation, math.inf), clock.monotonic())
 
 
-def run_inline(reservation: Reservation, *, driver: Driver, executor: Executor, events: Events) -> None:
-    """Run the job in a context of its own and raise what it fails with.
+def settled(driver: Driver, judge: Processor, verdict: Verdict) -> Settled:
+    """Settle what was judged, and tell of it as a worker does."""
+    answer = driver.settle([verdict.settlement])
+    judge.tell(verdict)
+    for followed in answer.followed:
+        judge.tell_followed(followed)
+    return answer
 
-    An error is final, for nothing here could try again; a job that puts itself back is only told of. A timeout is
-    raised as `TimeoutError`, for a caller is no job, and its ``except Exception`` is to see it.
+
+def run_inline(
+    reservation: Reservation, *, driver: Driver, executor: Executor, events: Events
+) -> tuple[Settled, Exception | None]:
+    """Run the job in a context of its own; gives what followed and, for the caller to raise, what it failed with.
+
+    An error is final, for nothing here could try again. A timeout is given as `TimeoutError`, for a caller is no job,
+    and its ``except Exception`` is to see it.
     """
-    attempt = executor.run(reservation, defaults=_UNLIMITED)
+    judge = processor(driver, executor, events)
+    attempt = judge.attempt(held(reservation))
     attempt.end()
-    options = attempt.options
-    if isinstance(attempt.outcome, Raised | TimedOut):
-        options = replace(options, max_attempts=1, sets_attempts=True)
-    settlement = policy.decide(reservation, attempt.outcome, options, now=clock.now(), jitter=0)
-    processor(driver, executor, events).tell(Verdict(held(reservation), attempt, settlement))
+    verdict = judge.verdict(held(reservation), _final(attempt))
+    answer = settled(driver, judge, verdict)
     if isinstance(attempt.outcome, Interrupted):
         # What stops the job around this one stops both.
         raise JobInterrupted(attempt.outcome.reason)
     if isinstance(attempt.outcome, TimedOut):
-        raise _timeout(reservation, attempt.outcome) from attempt.outcome.error
-    if isinstance(settlement, Fail):
-        raise policy.failure(attempt.outcome, settlement.error)
+        return answer, _timeout(reservation, attempt.outcome)
+    if not isinstance(verdict.settlement, Fail):
+        return answer, None
+    error = policy.failure(attempt.outcome, verdict.settlement.error)
+    if not isinstance(error, Exception):  # such as SystemExit out of the job
+        raise error
+    return answer, error
+
+
+def _final(attempt: Attempt) -> Attempt:
+    """The attempt as the last one of its job, if it has gone wrong."""
+    if not isinstance(attempt.outcome, Raised | TimedOut):
+        return attempt
+    return replace(attempt, options=replace(attempt.options, max_attempts=1, sets_attempts=True))
 
 
 def _timeout(reservation: Reservation, outcome: TimedOut) -> TimeoutError:
     # Without a limit of its own it was stopped by that of a job around it.
     said = f"it reached its time limit of {outcome.limit:g} s." if outcome.limit else str(outcome.error)
-    return TimeoutError(f"{reservation.envelope.name} was stopped: {said}")
+    error = TimeoutError(f"{reservation.envelope.name} was stopped: {said}")
+    error.__cause__ = outcome.error
+    return error

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import inspect
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, ParamSpec, Protocol, TypeVar
 
 from .errors import InvalidArgument, UnrebuildableJob
 
@@ -72,6 +73,13 @@ class Job:
     after_commit: bool | None = None
     """Whether a dispatch waits for the open transaction, unless the call says; None: the connection's."""
 
+    unique: bool | Literal["until_finished", "until_processing"] = False
+    """Whether at most one job with this name and `unique_id()` is stored at a time: until it has ended (True), or
+    until its body starts."""
+
+    unique_for: float | dt.timedelta | None = None
+    """Seconds from the dispatch after which another job may take the unique key even so; None: no such bound."""
+
     version: int = 1
     """The version of the stored fields; raise it when they change, and register an upcaster."""
 
@@ -85,6 +93,10 @@ class Job:
     def middleware(self) -> Sequence[Middleware]:
         """The middleware around `handle()`, outermost first."""
         return ()
+
+    def unique_id(self) -> str | int | uuid.UUID:
+        """What tells unique jobs of one name apart; asked once, at dispatch. Shown to operators, so no secret."""
+        return ""
 
     def failed(self, error: BaseException) -> None:
         """Called once after the job has failed for good and that is recorded."""
@@ -110,9 +122,13 @@ class TaskJob(Job):
 
     def handle(self) -> Awaitable[None] | None:
         """Call the function with the stored arguments."""
-        bound = inspect.BoundArguments(self.signature, self.arguments)
-        result = type(self).function(*bound.args, **bound.kwargs)
+        result = self.called(type(self).function)
         return result if inspect.isawaitable(result) else None
+
+    def called(self, function: Callable[..., Any]) -> Any:
+        """What a function gives for the stored arguments."""
+        bound = inspect.BoundArguments(self.signature, self.arguments)
+        return function(*bound.args, **bound.kwargs)
 
 
 class Task(Generic[P, R]):
@@ -140,6 +156,12 @@ def require_job(job: object) -> None:
     raise InvalidArgument(f"Only a job can be dispatched, an instance of a Job class; this is {_given(job)}.")
 
 
+def require_body(job: Job) -> None:
+    """Raise `InvalidArgument` for a job that has nothing to do."""
+    if type(job).handle is Job.handle:
+        raise InvalidArgument(f"{type(job).__qualname__} has no handle() method: write what the job does there.")
+
+
 def _given(thing: object) -> str:
     if isinstance(thing, type) and issubclass(thing, Job):
         return f"the class {thing.__qualname__}: call it with its arguments"
@@ -151,7 +173,13 @@ def _given(thing: object) -> str:
 
 
 def task_job(function: Callable[..., Any], options: Mapping[str, object]) -> type[TaskJob]:
-    """A job class for the function, with `options` as its class attributes."""
+    """A job class for the function, with `options` as its class attributes.
+
+    `unique_id` among them is a function of the same arguments.
+    """
+    asked = options.get("unique_id")
+    if callable(asked):
+        options = {**options, "unique_id": lambda job: job.called(asked)}
     members = {
         "__slots__": (),
         "function": staticmethod(function),

@@ -103,6 +103,10 @@ class Ledger:
         """Whether anything that can still be committed was written. Unknown counts as written."""
         return self.is_open and (self.unseen or any(frame.written for frame in self.frames))
 
+    def entries(self) -> list[Entry]:
+        """The jobs that wait and can still be committed, in order."""
+        return [entry for frame in self.frames for entry in frame.entries if not frame.dead]
+
     def begin(self, transaction: SessionTransaction) -> None:
         """Open a frame for a transaction or savepoint that begins."""
         if transaction.parent is None and self.frames:
@@ -227,5 +231,10 @@ def _raise_together(errors: Sequence[Exception]) -> None:
         return
     if len(errors) == 1:
         raise errors[0]
-    pushes = [push for error in errors if isinstance(error, PushFailed) for push in error.pushes]
-    raise PushFailed(" ".join(str(error) for error in errors), pushes=pushes, causes=errors) from errors[0]
+    failures = [error for error in errors if isinstance(error, PushFailed)]
+    raise PushFailed(
+        " ".join(str(error) for error in errors),
+        packages=[package for error in failures for package in error.packages],
+        ids=[id_ for error in failures for id_ in error.ids],
+        causes=errors,
+    ) from errors[0]

@@ -13,6 +13,7 @@ from . import log
 from .envelope import When
 from .errors import InvalidArgument
 from .job import Job, is_set
+from .unique import check_unique
 from .validation import count, seconds, when
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ def resolve(job: Job | None, defaults: WorkerDefaults) -> JobOptions:
 def check(job: Job | type[Job]) -> None:
     """Raise `InvalidArgument`, naming class and option, if an option of the job or class cannot be used."""
     _checked(job)
+    check_unique(job)
     deadline = job.retry_until
     if deadline is None or callable(deadline) or _is_left_to_instances(job, deadline):
         return

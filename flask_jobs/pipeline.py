@@ -7,16 +7,33 @@ import inspect
 import logging
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from . import clock, log
-from .control import DiscardJob, FailJob, Guards, JobContext, JobInterrupted, JobTimeout, ReleaseJob, Run, running
+from .control import (
+    DiscardJob,
+    FailJob,
+    Guards,
+    JobContext,
+    JobInterrupted,
+    JobTimeout,
+    Place,
+    ReleaseJob,
+    Run,
+    running,
+)
 from .coroutines import complete
-from .envelope import Event, Progress, Reservation
+from .envelope import Event, Progress, Reservation, Ties
 from .errors import ConfigurationError
 from .job import Job, Middleware, TaskJob
 from .options import JobOptions
 from .outcome import Done, Hopeless, Interrupted, Outcome, Raised, Released, Skipped, TimedOut
+
+if TYPE_CHECKING:
+    from .batches import Batch
+
+_UNTIED = Ties()
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +57,16 @@ def untimed(limit: float, body: Callable[[], None], *, grace: float = 0) -> None
     body()
 
 
+class Gates(Protocol):
+    """What a job passes on its way to its body."""
+
+    def excuse(self) -> str | None:
+        """Why the job ends without having run, or None if it is to run."""
+
+    def enter(self) -> None:
+        """Let the body start; what this raises is an outcome of the attempt."""
+
+
 class Passage:
     """One attempt on its way through the middleware to the body."""
 
@@ -50,6 +77,7 @@ class Passage:
         is_stopping: Callable[[], bool],
         report: Callable[[Progress], None],
         guards: Guards,
+        gates: Gates | None = None,
     ) -> None:
         self.reservation = reservation
         self.undo: list[Callable[[], object]] = []
@@ -61,14 +89,16 @@ class Passage:
         self._is_stopping = is_stopping
         self._report = report
         self._guards = guards
+        self._gates = gates
         self._ends = math.inf
         self._started = False
         self._innermost = ""
         self._cut: JobTimeout | JobInterrupted | None = None
 
-    def enter(self) -> None:
-        """Make the job known as `current_job`."""
+    def enter(self, find_batch: Callable[[str | None], Batch | None]) -> None:
+        """Make the job known as `current_job`; `find_batch` gives it its batch when it asks."""
         reservation, envelope = self.reservation, self.reservation.envelope
+        ties = envelope.ties or _UNTIED
         run = Run(reservation, self._guards, lambda: self._started, self._afterwards, self.undo)
         running.set(
             JobContext(
@@ -79,6 +109,8 @@ class Passage:
                 self._is_near_its_end,
                 self._report,
                 run,
+                None if ties.chain is None else Place(ties.chain, ties.link),
+                partial(find_batch, ties.batch),
             )
         )
 
@@ -144,6 +176,8 @@ class Passage:
         assert self.job is not None
         if self._started:
             raise RuntimeError(f"{self._innermost} called call_next() again: the body starts once in an attempt.")
+        if self._gates is not None:
+            self._gates.enter()
         self._started = True
         try:
             result: object = self.job.handle()

@@ -25,7 +25,7 @@ T = TypeVar("T")
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 U = TypeVar("U", bound=Upcaster)
 
-OPTIONS = tuple(Job.__annotations__)
+OPTIONS = (*Job.__annotations__, "unique_id")
 """The options that a job class, and so `task()`, may set."""
 
 

@@ -13,12 +13,14 @@ import sqlalchemy as sa
 from flask import Flask, current_app, has_app_context
 
 from . import config, drivers, transactions
+from .batches import Batch
 from .config import ConnectionSettings
 from .connections import Connections
+from .dispatched import Options
 from .dispatcher import Dispatcher
 from .driver import Driver
 from .drivers import DriverFactory, Surroundings
-from .envelope import Reservation
+from .envelope import Reservation, Settled
 from .errors import ConfigurationError
 from .events import Events
 from .executor import Executor
@@ -112,6 +114,7 @@ class AppState:
                 cleanup=lambda: self.sessions.remove(),
                 events=self.events(connection),
                 guards=self._guards(connection),
+                find_batch=partial(self.find_batch, connection),
             )
         return self._executors[connection]
 
@@ -123,7 +126,12 @@ class AppState:
             cleanup=lambda: self.sessions.remove(),
             events=self.events(connection),
             guards=self._guards(connection, only=store),
+            find_batch=partial(self.find_batch, connection),
         )
+
+    def find_batch(self, connection: str, batch_id: str | None) -> Batch | None:
+        """The batch with this id, if it is stored; None for a job that belongs to none."""
+        return None if batch_id is None else self.dispatcher.find_batch(batch_id, Options(connection=connection))
 
     @contextmanager
     def job_context(self) -> Iterator[None]:
@@ -195,10 +203,12 @@ class AppState:
         with self.sessions.set_aside(), self.app.app_context():
             return self.sessions.engine()
 
-    def _run_inline(self, connection: str, driver: Driver, reservation: Reservation) -> None:
+    def _run_inline(
+        self, connection: str, driver: Driver, reservation: Reservation
+    ) -> tuple[Settled, Exception | None]:
         with self.sessions.set_aside():
             executor, events = self.inline_executor(connection), self.events(connection)
-            run_inline(reservation, driver=driver, executor=executor, events=events)
+            return run_inline(reservation, driver=driver, executor=executor, events=events)
 
 
 def attach(app: Flask, *, registry: Registry, session: Any, factories: Mapping[str, DriverFactory]) -> None:
@@ -212,11 +222,7 @@ def attach(app: Flask, *, registry: Registry, session: Any, factories: Mapping[s
 
 def current_state() -> AppState:
     """The state of the current app, or an error that says what is missing."""
-    if not has_app_context():
-        raise ConfigurationError(
-            "There is no app here to dispatch for. Inside a request, a job or a flask command there is one; "
-            "elsewhere write: with app.app_context(): ..."
-        )
+    _require_app()
     state = current_app.extensions.get(EXTENSION)
     if state is None:
         raise ConfigurationError(f"The app {current_app.name!r} has no Jobs: call jobs.init_app(app) in its factory.")
@@ -229,3 +235,19 @@ def state_of(registry: Registry) -> AppState:
     if state.registry is not registry:
         raise ConfigurationError(f"The app {state.app.name!r} was initialised with another Jobs object than this one.")
     return state
+
+
+def state_if_any(app: Flask | None, registry: Registry) -> AppState | None:
+    """The state of the app, None meaning the current one, if it has one of the Jobs object with this registry."""
+    if app is None:
+        _require_app()
+    state: AppState | None = (app or current_app).extensions.get(EXTENSION)
+    return state if state is not None and state.registry is registry else None
+
+
+def _require_app() -> None:
+    if not has_app_context():
+        raise ConfigurationError(
+            "There is no app here to dispatch for. Inside a request, a job or a flask command there is one; "
+            "elsewhere write: with app.app_context(): ..."
+        )

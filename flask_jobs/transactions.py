@@ -86,6 +86,14 @@ def waits(session: Session | None, sink: Sink[Item], *, call: bool | None, defau
     return _ledger_of(session).is_open if call else default and has_written(session)
 
 
+def waiting(session: Session | None, sink: Sink[Item]) -> list[Item]:
+    """What waits for the session's commit and will be handed to this sink."""
+    ledger: Ledger | None = None if session is None else session.info.get(_LEDGER)
+    if ledger is None:
+        return []
+    return [cast("Item", entry.item) for entry in ledger.entries() if entry.sink is sink]
+
+
 @contextmanager
 def deferring(sink: Sink[Item]) -> Iterator[None]:
     """Within this block, every dispatch to the sink waits for the next commit, unless the call forbids it."""

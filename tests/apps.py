@@ -31,7 +31,7 @@ class Base(DeclarativeBase):
 class Order(Base):
     __tablename__ = "orders"
     id: Mapped[int] = mapped_column(primary_key=True)
-    state: Mapped[str] = mapped_column(default="new")
+    state: Mapped[str] = mapped_column(sa.String(200), default="new")
 
 
 class Draft(Base):

@@ -1,12 +1,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.apps import KINDS, Shop
 from tests.databases import Databases
+from tests.processes import running_tests
+from tests.ran_where import RanWhere
+
+_run = ExitStack()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(RanWhere())
+    if not hasattr(config, "workerinput"):  # one of several processes shares the servers of the one that started it
+        _run.enter_context(running_tests())
+
+
+def pytest_unconfigure() -> None:
+    _run.close()
 
 
 @pytest.fixture

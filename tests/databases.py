@@ -7,14 +7,17 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from pathlib import Path
 
-import pytest
 import sqlalchemy as sa
 
 from flask_jobs.drivers.database import metadata, open_engine
+from tests.database_servers import DatabaseServer, MariadbServer, PostgresqlServer
+from tests.processes import ServerProcess, missing, shared
+from tests.programs import STEPS
 
-POSTGRESQL = "FLASK_JOBS_TEST_POSTGRESQL"
-MARIADB = "FLASK_JOBS_TEST_MARIADB"
+POSTGRESQL = "JOBS_TEST_POSTGRESQL"
+MARIADB = "JOBS_TEST_MARIADB"
 
 _STANDARD = {
     POSTGRESQL: ["postgresql://postgres@127.0.0.1:5432/postgres", f"postgresql://{getpass.getuser()}@/postgres"],
@@ -22,50 +25,83 @@ _STANDARD = {
 }
 
 
+_NAMES = {POSTGRESQL: "PostgreSQL", MARIADB: "MariaDB"}
+_OWN: dict[str, type[DatabaseServer]] = {POSTGRESQL: PostgresqlServer, MARIADB: MariadbServer}
+
+
 @cache
 def found_server(variable: str) -> tuple[sa.URL | None, str]:
-    """The URL of the server, or why there is none: the one that the environment names, else at the standard port."""
-    given = os.environ.get(variable)
-    why = ""
-    for candidate in [given] if given else _STANDARD[variable]:
+    """The URL of the server, or why there is none.
+
+    It is the one that the environment names, that at the standard port, or one of this run's own.
+    """
+    given, name = os.environ.get(variable), _NAMES[variable]
+    why = f"no {name} server is installed; set {variable}"
+    for candidate in [given] if given else _STANDARD[variable] if "port" in STEPS else []:
         url = sa.make_url(candidate)
         engine = open_engine(url)
         try:
             with engine.connect():
                 return engine.url, ""
         except sa.exc.DBAPIError as error:
-            why = f"no server answers at {url.render_as_string()} ({str(error.orig).splitlines()[0]}); set {variable}"
+            said = str(error.orig).splitlines()[0]
+            why = f"no server answers at {url.render_as_string()} ({said}), and none is installed; set {variable}"
         finally:
             engine.dispose()
-    return None, why
+    if given or not _OWN[variable].is_installed():
+        return None, why
+    return sa.make_url(shared(name, lambda folder: _start(variable, folder))), ""
+
+
+def _start(variable: str, folder: Path) -> tuple[str, ServerProcess]:
+    server = _OWN[variable](folder)
+    server.start()
+    return server.url.render_as_string(hide_password=False), server
 
 
 def required_server(variable: str) -> sa.URL:
     """The server's URL; without one that answers the test is skipped, or fails where all servers must be."""
     url, why = found_server(variable)
-    if url is not None:
-        return url
-    if os.environ.get("CI") == "true":
-        pytest.fail(why)
-    pytest.skip(why)
+    if url is None:
+        missing(_NAMES[variable], why)
+    return url
+
+
+def new_server(variable: str, folder: Path, *settings: str) -> DatabaseServer:
+    """A server that the test may stop and break, not yet started."""
+    if not _OWN[variable].is_installed():
+        missing(_NAMES[variable], f"no {_NAMES[variable]} server is installed that a test could stop")
+    return _OWN[variable](folder, *settings)
 
 
 @contextmanager
 def own_database(server: sa.URL, name: str) -> Iterator[sa.URL]:
     """A database that is made for this and dropped in the end."""
-    engine = open_engine(server)
-    autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
-    force = " WITH (FORCE)" if server.get_backend_name() == "postgresql" else ""
     try:
-        with autocommit.connect() as connection:
-            connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {name}{force}")
-            for statement in _MAKING[server.get_backend_name()]:
-                connection.exec_driver_sql(statement.format(name=name))
-        yield engine.url.set(database=name)
+        yield make_database(server, name)
     finally:
-        with autocommit.connect() as connection:
-            connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {name}{force}")
-        engine.dispose()
+        _run(server, _dropping(server, name))
+
+
+def make_database(server: sa.URL, name: str, *, lasting: bool = False) -> sa.URL:
+    """A new database, in place of one of this name. If it is `lasting`, it keeps what it says when its server dies."""
+    making = [text.format(name=name) for text in _MAKING[server.get_backend_name()]]
+    _run(server, _dropping(server, name), *making)
+    if lasting and server.get_backend_name() == "postgresql":
+        _run(server, f"ALTER DATABASE {name} SET synchronous_commit = on")
+    return open_engine(server).url.set(database=name)  # with the Python driver that serves it
+
+
+def _dropping(server: sa.URL, name: str) -> str:
+    return f"DROP DATABASE IF EXISTS {name}{' WITH (FORCE)' if server.get_backend_name() == 'postgresql' else ''}"
+
+
+def _run(server: sa.URL, *statements: str) -> None:
+    engine = open_engine(server)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+    engine.dispose()
 
 
 # The database's own defaults must play no part; and tests have no time for the disk.

@@ -1,30 +1,29 @@
-"""Servers for tests: the one that is there, or one of a test's own that may be stopped, filled and broken."""
+"""Redis servers for tests: the one that is there, or one of a test's own that may be stopped, filled and broken."""
 
 from __future__ import annotations
 
-import atexit
 import os
 import secrets
-import shutil
-import socket
-import subprocess
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NoReturn
 
-import pytest
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-REDIS = os.environ.get("FLASK_JOBS_TEST_REDIS", "redis://127.0.0.1:6379/0")
+from tests.processes import LIMIT, ServerProcess, free_port, missing, shared, wait_until
+from tests.programs import STEPS, program
+from tests.ran_where import note_used
 
-LIMIT = 15.0
-"""Seconds for anything that is waited for."""
+__all__ = ["LIMIT", "free_port", "missing", "wait_until"]
+
+REDIS = "JOBS_TEST_REDIS"
+
+_STANDARD = "redis://127.0.0.1:6379/0"
+
+_SLOTS = 16_384
 
 
 def plain_client(url: str) -> redis.Redis:
@@ -32,47 +31,55 @@ def plain_client(url: str) -> redis.Redis:
     return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=5, socket_connect_timeout=2)
 
 
-def missing(why: str) -> NoReturn:
-    """Skip the test with one clear line; where all servers must be there, fail it."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(why)
-    pytest.skip(why)
-
-
 @cache
 def found_redis() -> str | None:
-    """The URL of the Redis server for tests: the one that answers, else one started for this run, else None."""
-    client = plain_client(REDIS)
-    try:
-        client.ping()
-    except redis.RedisError:
-        return None if os.environ.get("FLASK_JOBS_TEST_REDIS") else _started_redis()
-    finally:
-        client.close()
-    return REDIS
-
-
-def _started_redis() -> str | None:
-    if _redis_binary() is None:
+    """The URL of the Redis server for tests: the given one, that at the standard port, or one of this run's own."""
+    given = os.environ.get(REDIS)
+    for url in [given] if given else [_STANDARD] if "port" in STEPS else []:
+        if version(url) is not None:
+            return url
+    if given or _binary() is None:
         return None
-    folder = tempfile.TemporaryDirectory(prefix="flask_jobs-redis-")
-    server = RedisServer(Path(folder.name), "--save", "")
+    return shared("redis", _start)
+
+
+def _start(folder: Path) -> tuple[str, ServerProcess]:
+    server = RedisServer(folder, "--save", "")
     server.start()
-    atexit.register(folder.cleanup)
-    atexit.register(server.kill)
-    return server.url
+    return server.url, server
 
 
-def _redis_binary() -> str | None:
-    return shutil.which("redis-server") or shutil.which("valkey-server")
+def _binary() -> Path | None:
+    return program("redis-server", "valkey-server")
 
 
 def required_redis() -> str:
     """The URL of the Redis server for tests."""
     url = found_redis()
     if url is None:
-        missing(f"no Redis server answers at {REDIS}, and none is installed; set FLASK_JOBS_TEST_REDIS")
+        where = os.environ.get(REDIS, _STANDARD)
+        missing("Redis", f"no Redis server answers at {where}, and none is installed; set {REDIS}")
+    note_used(_called(url))
     return url
+
+
+@cache
+def _called(url: str) -> str:
+    return version(url) or "Redis"
+
+
+def version(url: str) -> str | None:
+    """What kind of server answers there and its version; None if none does."""
+    client = plain_client(url)
+    try:
+        facts = client.info("server")
+    except redis.RedisError:
+        return None
+    finally:
+        client.close()
+    if "valkey_version" in facts:
+        return f"Valkey {facts['valkey_version']}"
+    return f"Redis {facts['redis_version']}"
 
 
 @contextmanager
@@ -104,58 +111,42 @@ def keys_of(client: redis.Redis, prefix: str) -> set[str]:
     return {key.decode() for key in client.scan_iter(match=f"{{{prefix}:*", count=1_000)}
 
 
-def free_port() -> int:
-    """A port of the loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class RedisServer:
+class RedisServer(ServerProcess):
     """A Redis server of a test's own, on a free port, with its data in a temporary folder."""
 
+    kind = ""
+    """What is said of it beside its version."""
+
     def __init__(self, folder: Path, *options: str, sentinel: Path | None = None) -> None:
-        binary = _redis_binary()
+        binary = _binary()
         if binary is None:
-            missing("no redis-server or valkey-server is installed")
-        self.folder = folder
+            missing("Redis", "no redis-server or valkey-server is installed")
         self.port = free_port()
-        self.url = f"redis://127.0.0.1:{self.port}/0"
         address = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(folder)]
         # With a configuration of its own it is a Sentinel, which writes down there what it finds.
-        self._command = [binary, *([str(sentinel), "--sentinel"] if sentinel else []), *address, *options]
-        self._process: subprocess.Popen[bytes] | None = None
+        super().__init__(folder, [binary, *([str(sentinel), "--sentinel"] if sentinel else []), *address, *options])
 
-    def start(self) -> None:
-        """Start, or start again with the data that was saved, and wait until it answers."""
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        client = self.client()
-        wait_until(lambda: _answers(client), what="the Redis server's first answer")
-        client.close()
-
-    def stop(self) -> None:
-        """Stop politely, saving what it is set up to save."""
+    @property
+    def url(self) -> str:
+        """Where it is; who asks for it is about to use it."""
+        url = f"redis://127.0.0.1:{self.port}/0"
         if self._process is not None:
-            self._process.terminate()
-            self._process.wait(LIMIT)
-            self._process = None
-
-    def kill(self) -> None:
-        """Stop at once."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait(LIMIT)
-            self._process = None
-
-    def signal(self, number: int) -> None:
-        """Send the server's process a signal."""
-        assert self._process is not None
-        self._process.send_signal(number)
+            note_used(f"{_called(url)}{self.kind}")
+        return url
 
     def client(self) -> redis.Redis:
         """A client of the server."""
         return plain_client(self.url)
+
+    def answers(self) -> bool:
+        """Whether it serves."""
+        client = plain_client(f"redis://127.0.0.1:{self.port}/0")
+        try:
+            return bool(client.ping())
+        except redis.RedisError:
+            return False
+        finally:
+            client.close()
 
 
 @contextmanager
@@ -169,49 +160,46 @@ def redis_server(folder: Path, *options: str, sentinel: Path | None = None) -> I
         server.kill()
 
 
+class ClusterNode(RedisServer):
+    """A node of a Cluster, which the other nodes reach at its `bus`."""
+
+    kind = " Cluster"
+
+    def __init__(self, folder: Path) -> None:
+        self.bus = free_port()
+        super().__init__(folder, "--cluster-enabled", "yes", "--cluster-port", str(self.bus), "--save", "")
+
+
 @contextmanager
-def redis_cluster(folder: Path) -> Iterator[list[RedisServer]]:
+def redis_cluster(folder: Path) -> Iterator[list[ClusterNode]]:
     """A Cluster of three primaries on the loopback."""
-    administration = shutil.which("redis-cli")
-    if administration is None:
-        missing("no redis-cli is installed, which joins the nodes of a Cluster")
-    nodes: list[RedisServer] = []
+    nodes: list[ClusterNode] = []
     try:
         for name in ("a", "b", "c"):
             (folder / name).mkdir()
-            options = ["--cluster-enabled", "yes", "--cluster-port", str(free_port()), "--save", ""]
-            nodes.append(RedisServer(folder / name, *options))
+            nodes.append(ClusterNode(folder / name))
             nodes[-1].start()
-        addresses = [f"127.0.0.1:{node.port}" for node in nodes]
-        join = [administration, "--cluster", "create", *addresses, "--cluster-yes"]
-        subprocess.run(join, check=True, capture_output=True, timeout=60)
-        for node in nodes:
-            client = node.client()
-            wait_until(lambda client=client: _cluster_is_up(client), what="the Cluster")
-            client.close()
+        _join(nodes)
         yield nodes
     finally:
         for node in nodes:
             node.kill()
 
 
-def _cluster_is_up(client: redis.Redis) -> bool:
+def _join(nodes: list[ClusterNode]) -> None:
+    clients = [node.client() for node in nodes]
+    for number, client in enumerate(clients):
+        client.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
+        first, end = (_SLOTS * place // len(nodes) for place in (number, number + 1))
+        client.execute_command("CLUSTER ADDSLOTS", *range(first, end))
+    for client in clients[1:]:
+        client.execute_command("CLUSTER MEET", "127.0.0.1", nodes[0].port, nodes[0].bus)
+    for client in clients:
+        wait_until(lambda client=client: _is_up(client), what="the Cluster")
+        client.close()
+
+
+def _is_up(client: redis.Redis) -> bool:
     answer = client.execute_command("CLUSTER INFO")
     facts = answer if isinstance(answer, dict) else dict(line.split(":") for line in answer.decode().split())
     return facts["cluster_state"] == "ok" and facts["cluster_known_nodes"] == "3"
-
-
-def wait_until(condition: object, *, what: str, within: float = LIMIT) -> None:
-    """Wait for the condition, and fail if it does not come true."""
-    assert callable(condition)
-    end = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < end, f"waited in vain for {what}"
-        time.sleep(0.01)
-
-
-def _answers(client: redis.Redis) -> bool:
-    try:
-        return bool(client.ping())
-    except redis.RedisError:
-        return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import dispatch, failed, inspect, queues, retry, setup, show, work
+from . import batches, dispatch, failed, inspect, queues, retry, setup, show, work
 from .group import jobs_cli
 
-__all__ = ["dispatch", "failed", "inspect", "jobs_cli", "queues", "retry", "setup", "show", "work"]
+__all__ = ["batches", "dispatch", "failed", "inspect", "jobs_cli", "queues", "retry", "setup", "show", "work"]

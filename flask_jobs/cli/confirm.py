@@ -20,4 +20,9 @@ def confirm(what: str, *, force: bool) -> None:
         complain(f"This would {what}. There is no terminal to ask on: say --force if that is meant.")
         raise click.exceptions.Exit(exit_codes.ERROR)
     # The question goes to stderr, so that stdout holds the answer of the command alone.
-    click.confirm(f"This will {what}. Go on?", abort=True, err=True)
+    try:
+        agreed = click.confirm(f"This will {what}. Go on?", err=True)
+    except click.Abort:
+        raise KeyboardInterrupt from None  # it was one
+    if not agreed:
+        raise click.Abort

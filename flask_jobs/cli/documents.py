@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..envelope import Counters, Entry, FailedJob, Progress, State, StoredJob
+from ..envelope import Counters, Entry, FailedJob, Progress, State, StoredJob, Ties
 from ..explain import duration, relative
 from ..serializer import Description
 from .output import iso
@@ -16,6 +16,7 @@ def stored_job(job: StoredJob) -> dict[str, Any]:
         **_beginning(job),
         **{what: iso(instant) for what, instant in instants(job).items()},
         "retried_from": job.envelope.retried_from,
+        **ties(job.envelope.ties),
         "progress": _progress(job.progress),
     }
 
@@ -27,6 +28,7 @@ def failed_job(job: FailedJob) -> dict[str, Any]:
         **{what: iso(instant) for what, instant in instants(job).items()},
         "position": job.position,
         "retried_from": job.envelope.retried_from,
+        **ties(job.envelope.ties),
         "hook": job.hook.value,
         "error": {"type": job.error.type, "message": shortened(job.error.message)},
     }
@@ -62,6 +64,16 @@ def explained(job: StoredJob | FailedJob, sentence: str) -> dict[str, Any]:
         "explanation": sentence,
         "history": [_entry(noted) for noted in job.history],
     }
+
+
+def ties(held: Ties | None) -> dict[str, object]:
+    """The unique key, chain and batch of a job, as far as it has them."""
+    if held is None:
+        return {}
+    chain = None if held.chain is None else {"chain": held.chain, "link": "catch" if held.is_callback else held.link}
+    batch = None if held.batch is None else {"batch": held.batch, "callback": held.is_callback}
+    key = None if held.key is None else {"unique_key": held.key.said}
+    return {**(key or {}), **(chain or {}), **(batch or {})}
 
 
 def counters(counted: Counters) -> dict[str, int]:

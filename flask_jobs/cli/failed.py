@@ -93,7 +93,7 @@ def flush(
     age = older_than if hours is None else hours * 3600
     confirm(f"delete {_which(age, queue)} from connection {target.name!r}", force=force)
     with Interruption() as interruption:
-        count = _flush(store, age, queue, interruption)
+        count = flush_older(store, age, queue, interruption)
     if as_json:
         show_json({"connection": target.name, "flushed": count, "interrupted": interruption.requested})
     else:
@@ -101,7 +101,7 @@ def flush(
     end_with(exit_codes.INTERRUPTED if interruption.requested else exit_codes.OK)
 
 
-def _flush(store: StoresFailedJobs, age: float | None, queue: str | None, interruption: Interruption) -> int:
+def flush_older(store: StoresFailedJobs, age: float | None, queue: str | None, interruption: Interruption) -> int:
     """Delete in portions what had failed when the command began; what fails meanwhile is left alone."""
     began, total, older_than = clock.now(), 0, age
     while not interruption.requested:

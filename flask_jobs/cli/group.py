@@ -15,18 +15,21 @@ class JobsGroup(AppGroup):
     """Runs its commands in the app's context, and shows the library's errors as messages, not as tracebacks."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an error of the library ends it with its message on stderr."""
+        """Run the command; an error of the library ends it with its message on stderr, and so does Ctrl-C."""
         try:
             return super().invoke(ctx)
         except JobsError as error:
             complain(str(error))
             ctx.exit(exit_codes.ERROR)
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(exit_codes.INTERRUPTED)
 
 
 jobs_cli = JobsGroup(
     "jobs",
     help="Run and look after background jobs.",
-    epilog="Exit codes: 0 done, 1 something was not done, 2 unusable command line, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 something was not done, 2 unusable command line, 3 store away, 130 interrupted.",
 )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +19,9 @@ from .. import clock
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, and nothing else.")
 
 Row = Mapping[str, Any]
+
+PIPE_WIDTH = 1_000
+"""How many columns a table may have where it is read by another program."""
 
 ID_WIDTH = 36
 """How many characters a job id has."""
@@ -57,7 +62,10 @@ def show_json_with(document: Row, key: str, items: Iterable[Row], closing: Itera
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table as wide as the terminal. Ids are never cut, the other columns give way to them."""
+    """Print a table as wide as the terminal. Ids are never cut, the other columns give way to them.
+
+    In a pipe nothing is cut short of `PIPE_WIDTH`, unless COLUMNS says otherwise.
+    """
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for column in columns:
         table.add_column(column, min_width=ID_WIDTH if column == "ID" else None, no_wrap=column == "ID")
@@ -101,4 +109,5 @@ def _escaped(character: str) -> str:
 
 def _console() -> Console:
     # Made for each use, because stdout may have been replaced since the last one.
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    return Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 
 import click
 
-from ..driver import PORTION, Clearable
+from ..driver import PORTION, Clearable, Inspectable
 from ..envelope import Sizes
 from ..events import WorkerEvents
 from . import exit_codes, parameters
@@ -49,13 +50,16 @@ def clear(*, queue: str | None, force: bool, connection: str | None, as_json: bo
 def pause(*, queue: str, span: float | None, connection: str | None, as_json: bool) -> None:
     """Give out no jobs from a queue, for a while or until it is resumed."""
     target = Target.of(connection)
-    target.pausable().pause(queue, seconds=span)
+    pausable, near = target.pausable(), _misspelt(target, queue)
+    pausable.pause(queue, seconds=span)
     WorkerEvents(target.state.app, target.name).paused(queue, seconds=span)
     if as_json:
         show_json({"connection": target.name, "queue": queue, "paused": True, "seconds": span})
         return
     end = "until it is resumed" if span is None else f"for {span:g} s"
     click.echo(f"Queue {queue} is paused {end}.")
+    if near is not None:
+        click.echo(f"It holds no jobs. Did you mean {near}?", err=True)
 
 
 @jobs_cli.command()
@@ -94,6 +98,14 @@ def cancel(*, ids: Sequence[str], force: bool, connection: str | None, as_json: 
         else:
             removal.unknown.append(given)
     removal.show(target, "cancelled", "No waiting job has the id", as_json=as_json)
+
+
+def _misspelt(target: Target, queue: str) -> str | None:
+    """The queue that may be meant where this one holds nothing; None where it does, or none has a name like it."""
+    if not isinstance(target.driver, Inspectable) or queue in (known := target.driver.queues()):
+        return None
+    near = difflib.get_close_matches(queue, {*known, target.settings.queue}, n=1)
+    return near[0] if near and near[0] != queue else None
 
 
 def _clear(driver: Clearable, queue: str, size: Sizes, interruption: Interruption) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ..driver import StoresFailedJobs
+from ..errors import KeyHeld
 from ..ids import new_id
 from . import exit_codes, parameters
 from .group import complain, jobs_cli
@@ -56,14 +57,21 @@ class Retrying:
     store: StoresFailedJobs
     interruption: Interruption
     unknown: list[str] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)
 
     def these(self, ids: Sequence[str]) -> Iterator[Pair]:
-        """Retry the jobs with these ids; unknown ones are noted."""
+        """Retry the jobs with these ids; unknown ones, and those whose unique key is held, are noted."""
         for given in ids:
             if self.interruption.requested:
                 return
             job_id, new = parameters.canonical(given), new_id()
-            if job_id is not None and self.store.retry(job_id, new):
+            try:
+                found = job_id is not None and self.store.retry(job_id, new)
+            except KeyHeld as error:
+                self.held.append(given)
+                complain(str(error))
+                continue
+            if job_id is not None and found:
                 yield job_id, new
             else:
                 self.unknown.append(given)
@@ -84,6 +92,7 @@ class Retrying:
     def closing(self) -> Iterator[tuple[str, Any]]:
         """What is known at the end."""
         yield "unknown", self.unknown
+        yield "held", self.held
         yield "interrupted", self.interruption.requested
 
     @property
@@ -91,7 +100,7 @@ class Retrying:
         """The code that tells how it ended."""
         if self.interruption.requested:
             return exit_codes.INTERRUPTED
-        return exit_codes.ERROR if self.unknown else exit_codes.OK
+        return exit_codes.ERROR if self.unknown or self.held else exit_codes.OK
 
 
 def _check(ids: Sequence[str], queue: str | None, name: str | None) -> None:

@@ -84,6 +84,7 @@ def _facts(job: StoredJob | FailedJob, now: float) -> Iterator[tuple[str, object
             yield what, f"{iso(instant)} ({relative(instant, now)})"
     if job.envelope.retried_from is not None:
         yield "retried from", job.envelope.retried_from
+    yield from documents.ties(job.envelope.ties).items()
     yield from _sayings(job)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 
 from ..config import ConnectionSettings
-from ..driver import Clearable, Driver, Inspectable, KeepsTables, Pausable, StoresFailedJobs
+from ..driver import Clearable, Driver, Inspectable, KeepsTables, Pausable, RunsBatches, StoresFailedJobs
 from ..errors import CapabilityMissing, InvalidArgument
 from ..state import AppState, current_state
 
@@ -51,6 +51,12 @@ class Target:
         if isinstance(self.driver, StoresFailedJobs):
             return self.driver
         raise self._cannot("keep failed jobs")
+
+    def batches(self) -> RunsBatches:
+        """The driver, to look after batches."""
+        if isinstance(self.driver, RunsBatches):
+            return self.driver
+        raise self._cannot("run batches")
 
     def clearable(self) -> Clearable:
         """The driver, to empty queues."""

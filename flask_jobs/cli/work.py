@@ -26,6 +26,9 @@ from .target import Target, connection_option
 @click.option("--stop-when-empty", is_flag=True, help="End when nothing is due.")
 @click.option("--max-jobs", type=click.IntRange(min=0), default=0, help="End after so many jobs; 0: no limit.")
 @click.option("--max-time", type=parameters.seconds, default=0, help="End after so many seconds; 0: no limit.")
+@click.option(
+    "--give-up-after", type=parameters.seconds, default=0, help="End when the store is away for so long; 0: no limit."
+)
 @click.option("--sleep", type=parameters.seconds, default=3, show_default=True, help="Longest wait between two looks.")
 @click.option("--tries", type=click.IntRange(min=0), help="Attempts of jobs that do not say; 0: no limit.")
 @click.option(
@@ -43,6 +46,7 @@ def work(
     stop_when_empty: bool,
     max_jobs: int,
     max_time: float,
+    give_up_after: float,
     sleep: float,
     tries: int | None,
     timeout: float,
@@ -58,7 +62,7 @@ def work(
     --tries, --timeout and --backoff stand in for jobs that set none themselves.
 
     Exit codes: 0 after a stop, a limit or an empty queue; 1 after an error, or if a job was cut short; 2 if the
-    command line cannot be used.
+    command line cannot be used; 3 if the store was away for longer than --give-up-after.
     """
     target = Target.of(connection)
     settings = WorkerSettings(
@@ -69,6 +73,7 @@ def work(
         stop_when_empty=stop_when_empty,
         max_jobs=max_jobs or None,
         max_time=max_time or None,
+        give_up_after=give_up_after or None,
         renew=target.settings.renew and isinstance(target.driver, Renewable),
         retry_after=target.settings.retry_after,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..config import ConnectionSettings
 from ..driver import Driver
-from ..envelope import Reservation
+from ..envelope import Reservation, Settled
 from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ class Surroundings:
     """What of the application a driver may need, asked for when the driver is made.
 
     `app_engine` gives the app's own engine, if it has one; `run` is one attempt of a driver's job, here and
-    now, which raises the job's error; `testing` is the app's TESTING.
+    now, which gives the job's error; `testing` is the app's TESTING.
     """
 
     app_engine: Callable[[], sa.Engine | None]
     instance_path: Path
-    run: Callable[[Driver, Reservation], None]
+    run: Callable[[Driver, Reservation], tuple[Settled, Exception | None]]
     testing: bool
 
 

@@ -76,6 +76,18 @@ class Serializer:
             raise self._too_large(name, f"takes {len(body)} bytes")
         return name, body
 
+    def can_store(self, cls: type[Job], field: str, value: object) -> bool:
+        """Whether the value is of a kind that this field of a job can hold.
+
+        A row is, also if it cannot be referred to: that is for `encode` to say.
+        """
+        encoder = Encoder(self._registry, self._references, self._annotations, room=16 * self._max_payload)
+        try:
+            encoder.fields(cls, {field: value})
+        except Unfit as unfit:
+            return encoder.is_full or unfit.error is not None
+        return True
+
     def decode(self, envelope: Envelope) -> Job:
         """The job of an envelope, with its rows loaded.
 

@@ -7,19 +7,34 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .pushed import PushedJob
+from .pushed import PushedBatch, PushedChain, PushedJob
 
 SHOWN = 10
 
 
-def pushed_text(pushed: Sequence[PushedJob]) -> str:
+def pushed_text(pushed: Sequence[PushedJob], *, nothing: str = "Nothing was pushed.") -> str:
     """The pushes, one a line; the first ones if there are many."""
     if not pushed:
-        return "Nothing was pushed."
+        return nothing
     lines = [f"  {number}. {_line(push)}" for number, push in enumerate(pushed[:SHOWN], start=1)]
     if len(pushed) > SHOWN:
         lines.append(f"  … and {len(pushed) - SHOWN} more")
     return "\n".join(lines)
+
+
+def chains_text(chains: Sequence[PushedChain]) -> str:
+    """The chains, one a line."""
+    lines = [f"  {number}. {' → '.join(chain.names)}" for number, chain in enumerate(chains[:SHOWN], start=1)]
+    return "\n".join(["Chains were:", *lines]) if lines else "No chain was dispatched."
+
+
+def batches_text(batches: Sequence[PushedBatch]) -> str:
+    """The batches, one a line."""
+    lines = [
+        f"  {number}. {batch.name or 'without a name'}: {', '.join(batch.names) or 'no jobs'}"
+        for number, batch in enumerate(batches[:SHOWN], start=1)
+    ]
+    return "\n".join(["Batches were:", *lines]) if lines else "No batch was dispatched."
 
 
 @dataclass(frozen=True, slots=True)

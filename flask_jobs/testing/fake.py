@@ -11,13 +11,13 @@ from .. import clock
 from ..config import ConnectionSettings
 from ..driver import Driver
 from ..drivers.memory import MemoryDriver
-from ..envelope import FailedJob, Push, Pushed, Room
+from ..envelope import BatchPush, ChainPush, FailedJob, Package, Push, Pushed, Room, Settled, Settlement
 from ..ids import new_id
 from ..job import Job, Task
 from ..state import AppState
 from ..validation import seconds as as_seconds
-from .differences import Sought, nearest_text, pushed_text
-from .pushed import PushedJob, Where
+from .differences import Sought, batches_text, chains_text, nearest_text, pushed_text
+from .pushed import PushedBatch, PushedChain, PushedJob, Where
 from .run import Result, attempt
 
 Wanted = type[Job] | Task[Any, Any] | str
@@ -32,6 +32,9 @@ class FakeQueue:
     def __init__(self, state: AppState) -> None:
         self._state = state
         self._pushed: list[PushedJob] = []
+        self._refused: list[PushedJob] = []
+        self._chains: list[PushedChain] = []
+        self._batches: list[PushedBatch] = []
         self._drivers: dict[str, _RecordingDriver] = {}
         self._travelled = 0.0
 
@@ -40,7 +43,7 @@ class FakeQueue:
     def installed(cls, state: AppState) -> Iterator[FakeQueue]:
         """Within the block the app's connections lead here; an outer fake is back afterwards."""
         queue = cls(state)
-        with state.connections.diverted(queue._driver_of):
+        with state.connections.diverted(queue._driver_of), state.dispatcher.refusing(queue._note_refused):
             yield queue
 
     def pushed(self, job: Wanted | None = None, where: Where | None = None) -> list[PushedJob]:
@@ -110,6 +113,39 @@ class FakeQueue:
                 differs=lambda push: "it was pushed at once, for no transaction that had written was open",
             )
 
+    def assert_duplicate(self, job: Wanted, where: Where | None = None) -> None:
+        """At least one such job was dropped, because another one held its unique key."""
+        names = self._names(job)
+        if not any(p.name in names and (where is None or p.satisfies(where)) for p in self._refused):
+            refused = pushed_text(self._refused, nothing="No job was dropped for another one.")
+            raise AssertionError(f"{_title(job)} was not dispatched as a duplicate{_such(where)}.\n{refused}")
+
+    def assert_chained(self, jobs: Sequence[Wanted], where: Where | None = None) -> None:
+        """At least one chain of exactly these jobs, in this order, was dispatched; `where` sees its first job."""
+        names = list(map(self._name, jobs))
+        if not any(chain.is_of(names) and (where is None or chain.links[0].satisfies(where)) for chain in self._chains):
+            wanted = " → ".join(map(_title, jobs))
+            raise AssertionError(f"The chain {wanted} was not dispatched{_such(where)}.\n{chains_text(self._chains)}")
+
+    def assert_batched(self, jobs: Sequence[Wanted], where: Callable[[PushedBatch], bool] | None = None) -> None:
+        """At least one batch of exactly these jobs, in any order, was dispatched; `where` sees the batch."""
+        names = list(map(self._name, jobs))
+        if not any(batch.is_of(names) and (where is None or where(batch)) for batch in self._batches):
+            wanted = ", ".join(map(_title, jobs))
+            raise AssertionError(
+                f"A batch of {wanted} was not dispatched{_such(where)}.\n{batches_text(self._batches)}"
+            )
+
+    @property
+    def batches(self) -> list[PushedBatch]:
+        """The batches that were dispatched, in order."""
+        return list(self._batches)
+
+    @property
+    def chains(self) -> list[PushedChain]:
+        """The chains that were dispatched, in order."""
+        return list(self._chains)
+
     def assert_nothing_pushed(self) -> None:
         """Nothing was pushed."""
         self.assert_count(0)
@@ -140,8 +176,8 @@ class FakeQueue:
 
     def reset(self) -> None:
         """Forget all that was pushed, and what still waits."""
-        self._pushed.clear()
-        self._drivers.clear()
+        for record in (self._pushed, self._refused, self._chains, self._batches, self._drivers):
+            record.clear()
 
     def _next(self, travel: bool) -> Result | None:
         instants = []
@@ -164,14 +200,30 @@ class FakeQueue:
             self._drivers[settings.name] = _RecordingDriver(settings, self._now, self._record)
         return self._drivers[settings.name]
 
-    def _record(self, connection: str, push: Push) -> None:
-        self._pushed.append(PushedJob(push, connection, self._now(), self._state))
+    def _record(self, connection: str, package: Package) -> None:
+        match package:
+            case Push():
+                self._pushed.append(self._seen(connection, package))
+            case ChainPush(links=links):
+                self._chains.append(PushedChain(tuple(self._seen(connection, push) for push in links)))
+            case BatchPush(members=members):
+                seen = tuple(self._seen(connection, push) for push in members)
+                self._batches.append(PushedBatch(package, seen))
+
+    def _note_refused(self, connection: str, push: Push, holder: str) -> None:
+        self._refused.append(self._seen(connection, push))
+
+    def _seen(self, connection: str, push: Push) -> PushedJob:
+        return PushedJob(push, connection, self._now(), self._state)
 
     def _names(self, job: Wanted) -> set[str]:
+        return {self._name(job), job} if isinstance(job, str) else {self._name(job)}
+
+    def _name(self, job: Wanted) -> str:
         registry = self._state.registry
         if isinstance(job, str):
-            return {registry.name_of(registry.job_class(job)), job}
-        return {registry.name_of(job.job if isinstance(job, Task) else job)}
+            return registry.name_of(registry.job_class(job))
+        return registry.name_of(job.job if isinstance(job, Task) else job)
 
     def _fail(
         self,
@@ -191,10 +243,10 @@ class FakeQueue:
 
 
 class _RecordingDriver(MemoryDriver):
-    """Keeps jobs in memory, and tells of each that is newly stored."""
+    """Keeps jobs in memory, and tells of all that is newly stored."""
 
     def __init__(
-        self, settings: ConnectionSettings, now: Callable[[], float], record: Callable[[str, Push], None]
+        self, settings: ConnectionSettings, now: Callable[[], float], record: Callable[[str, Package], None]
     ) -> None:
         super().__init__(now=now, retry_after=settings.retry_after, remember_ids=settings.remember_ids)
         self._connection = settings.name
@@ -203,10 +255,44 @@ class _RecordingDriver(MemoryDriver):
     def push(self, pushes: Sequence[Push]) -> list[Pushed]:
         """Store the jobs and record those that are new."""
         answers = super().push(pushes)
-        for push, answer in zip(pushes, answers, strict=True):
+        self._record_stored(pushes, answers)
+        return answers
+
+    def push_chain(self, chain: ChainPush) -> Pushed:
+        """Store the chain and record it, and its first link as a job."""
+        answer = super().push_chain(chain)
+        if answer.stored:
+            self._record(self._connection, chain)
+            self._record_stored(chain.links[:1], [answer])
+        return answer
+
+    def push_batch(self, batch: BatchPush) -> list[Pushed]:
+        """Store the batch and record it, and its members as jobs."""
+        is_new = self.batch(batch.id) is None
+        answers = super().push_batch(batch)
+        if is_new:
+            self._record(self._connection, batch)
+        self._record_stored(batch.members, answers)
+        return answers
+
+    def add_to_batch(self, batch_id: str, members: Sequence[Push]) -> list[Pushed] | None:
+        """Store more members and record them as jobs."""
+        answers = super().add_to_batch(batch_id, members)
+        self._record_stored(members, answers or ())
+        return answers
+
+    def settle(self, settlements: Sequence[Settlement]) -> Settled:
+        """Settle, and record the links and callbacks that follow as jobs."""
+        settled = super().settle(settlements)
+        for one in settled.followed:
+            if one.holder is None:
+                self._record(self._connection, Push(one.envelope))
+        return settled
+
+    def _record_stored(self, pushes: Sequence[Push], answers: Sequence[Pushed]) -> None:
+        for push, answer in zip(pushes, answers, strict=False):
             if answer.stored:
                 self._record(self._connection, push)
-        return answers
 
 
 def _title(job: Wanted) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..envelope import After, Push
+from ..envelope import After, BatchPush, Push
 from ..job import Job
 from ..state import AppState
 
@@ -58,3 +58,46 @@ class PushedJob:
         """Whether the condition holds for the job as a worker would see it, loaded in a session of its own."""
         with self.state.fresh():
             return bool(where(self.state.serializer.decode(self.push.envelope)))
+
+
+@dataclass(frozen=True, slots=True)
+class PushedChain:
+    """One recorded chain: its links, in order."""
+
+    links: tuple[PushedJob, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The registered names of its jobs."""
+        return [link.name for link in self.links]
+
+    def is_of(self, names: Sequence[str]) -> bool:
+        """Whether its jobs have these names, in this order."""
+        return self.names == list(names)
+
+
+@dataclass(frozen=True, slots=True)
+class PushedBatch:
+    """One recorded batch: its members, in order."""
+
+    batch: BatchPush
+    members: tuple[PushedJob, ...]
+
+    @property
+    def name(self) -> str:
+        """The name that was given to it."""
+        return self.batch.name
+
+    @property
+    def allow_failures(self) -> bool:
+        """Whether a failure leaves the rest alone."""
+        return self.batch.allow_failures
+
+    @property
+    def names(self) -> list[str]:
+        """The registered names of its jobs."""
+        return [member.name for member in self.members]
+
+    def is_of(self, names: Sequence[str]) -> bool:
+        """Whether its jobs have these names, in any order."""
+        return sorted(self.names) == sorted(names)

@@ -11,7 +11,7 @@ from ..envelope import Ack, Envelope, ErrorRecord, Fail, Push, Release, Reservat
 from ..errors import InvalidArgument
 from ..executor import Executor
 from ..ids import new_id
-from ..inline import held, processor
+from ..inline import held, processor, settled
 from ..job import Job, require_job
 from ..options import WorkerDefaults, check, deadline
 from ..outcome import Outcome, Skipped
@@ -97,10 +97,7 @@ def attempt(
             defaults=WorkerDefaults(),
         )
         verdict = judge.judge(held(reservation))
-        settled = driver.settle([verdict.settlement])
-        judge.tell(verdict)
-        for followed in settled.followed:
-            judge.tell_followed(followed)
+        settled(driver, judge, verdict)
     return Result(reservation.envelope.name, verdict.attempt.outcome, verdict.settlement)
 
 

@@ -83,6 +83,8 @@ class Worker:
             self._told.started(self._settings.queues)
             while (reason := self._reason_to_stop()) is None:
                 self._turn()
+            if reason is Stop.STORE_AWAY:
+                logger.error("Giving up: the store has been away for %.1f s.", self._outage.seconds)
             self._told.stopping(self._settings.queues, reason=reason.value)
             self._settle_the_rest()
         return Stop.INTERRUPTED if self._was_cut_short else reason
@@ -95,11 +97,18 @@ class Worker:
             return Stop.MAX_JOBS
         if settings.max_time is not None and self._age() >= settings.max_time:
             return Stop.MAX_TIME
+        if self._has_given_up:
+            return Stop.STORE_AWAY
         if settings.once and self._has_looked:
             return Stop.ONCE
         if settings.stop_when_empty and self._is_idle:
             return Stop.EMPTY
         return None
+
+    @property
+    def _has_given_up(self) -> bool:
+        limit = self._settings.give_up_after
+        return limit is not None and self._outage.seconds >= limit
 
     def _age(self) -> float:
         return clock.monotonic() - self._began
@@ -116,7 +125,7 @@ class Worker:
                 self._rest(popped)
         except (ConnectionLost, StoreRefused) as error:
             self._outage.has(error)
-            pause(self._outage.next_pause(), until=lambda: self._is_stopping)
+            pause(self._outage.next_pause(), until=lambda: self._is_stopping or self._has_given_up)
         except Exception:  # a bug in a driver or in here must not take down what may work at the next turn
             log.complain(logger, "A turn of the worker failed; going on.")
             pause(self._outage.next_pause(), until=lambda: self._is_stopping)
@@ -235,5 +244,7 @@ class Worker:
         self._settle()
         try:
             self._recover_what_was_lost()
+        except (ConnectionLost, StoreRefused) as error:
+            logger.warning("What the last pop took is left to its lease: %s", error)
         except Exception:  # the lease brings it back a little later
             log.complain(logger, "What the last pop took could not be put back.")

@@ -34,6 +34,11 @@ class Outage:
         self._began: float | None = None
         self._told = 0.0
 
+    @property
+    def seconds(self) -> float:
+        """How long the store has been away."""
+        return 0.0 if self._began is None else clock.monotonic() - self._began
+
     def next_pause(self) -> float:
         """Seconds to wait before the next try: 0.1, doubled with each, up to 5."""
         self._pause, seconds = min(_LONGEST, self._pause * 2), self._pause
@@ -47,11 +52,11 @@ class Outage:
             logger.warning("The store is away; trying again until it is back: %s", error)
         elif present - self._told >= _REMINDER:
             self._told = present
-            logger.warning("The store has been away for %.0f s: %s", present - self._began, error)
+            logger.warning("The store has been away for %.0f s: %s", self.seconds, error)
 
     def is_over(self) -> None:
         """The store answered."""
         self._pause = _SHORTEST
         if self._began is not None:
-            logger.warning("The store is back after %.1f s.", clock.monotonic() - self._began)
+            logger.warning("The store is back after %.1f s.", self.seconds)
             self._began = None

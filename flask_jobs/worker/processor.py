@@ -17,6 +17,7 @@ from ..job import Job
 from ..options import WorkerDefaults
 from ..outcome import Hopeless, Interrupted, Newer, Skipped, TimedOut, Unknown
 from ..pipeline import Timer
+from .gates import StoredGates
 from .progress import Reporter
 from .renewal import Lease
 
@@ -78,6 +79,10 @@ class Processor:
 
     def judge(self, delivery: Delivery) -> Verdict:
         """Run the job and decide what is to become of it; nothing is settled yet."""
+        return self.verdict(delivery, self.attempt(delivery))
+
+    def attempt(self, delivery: Delivery) -> Attempt:
+        """Run the job, unless its batch has been cancelled."""
         reservation = delivery.reservation
         reporter = Reporter(self._driver, reservation) if isinstance(self._driver, TracksProgress) else None
         attempt = self._executor.run(
@@ -87,11 +92,16 @@ class Processor:
             is_stopping=self._is_stopping,
             report=reporter or _drop,
             now=delivery.now(),
+            gates=None if reservation.envelope.ties is None else StoredGates(self._driver, reservation),
         )
         if reporter is not None:
             reporter.close()
+        return attempt
+
+    def verdict(self, delivery: Delivery, attempt: Attempt) -> Verdict:
+        """Decide what is to become of the delivery."""
         settlement = policy.decide(
-            reservation, attempt.outcome, attempt.options, now=delivery.now(), jitter=self._jitter()
+            delivery.reservation, attempt.outcome, attempt.options, now=delivery.now(), jitter=self._jitter()
         )
         if not isinstance(settlement, Release):
             attempt.end()

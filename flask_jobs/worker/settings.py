@@ -14,8 +14,9 @@ class WorkerSettings:
 
     `queues` in order of priority. `sleep`: the longest wait between two looks. `once`: look once, run what is
     found. `stop_when_empty`: end when nothing is due; jobs that wait for their time do not count. `max_jobs` and
-    `max_time` (seconds) end it after so much. `renew`: keep the leases of running jobs alive. `retry_after`: how
-    long a lease lasts if the driver does not say.
+    `max_time` (seconds) end it after so much. `give_up_after`: end when the store has been away for so many
+    seconds in one stretch. `renew`: keep the leases of running jobs alive. `retry_after`: how long a lease lasts if
+    the driver does not say.
     """
 
     queues: tuple[str, ...]
@@ -25,12 +26,13 @@ class WorkerSettings:
     stop_when_empty: bool = False
     max_jobs: int | None = None
     max_time: float | None = None
+    give_up_after: float | None = None
     renew: bool = True
     retry_after: float = 90.0
 
 
 class Stop(Enum):
-    """Why a worker ended. `exit_code` is 0 unless it cut a job short or left one unsettled."""
+    """Why a worker ended. `exit_code` is 0 unless it cut a job short, left one unsettled, or gave the store up."""
 
     SIGNAL = "it was told to stop"
     INTERRUPTED = "it was told twice to stop, and cut short what it was doing"
@@ -38,8 +40,12 @@ class Stop(Enum):
     EMPTY = "nothing is due"
     MAX_JOBS = "it has run as many jobs as it was to"
     MAX_TIME = "its time is up"
+    STORE_AWAY = "the store was away for longer than it was to wait"
 
     @property
     def exit_code(self) -> int:
         """What the process should exit with."""
-        return 1 if self is Stop.INTERRUPTED else 0
+        return _EXIT_CODES.get(self, 0)
+
+
+_EXIT_CODES = {Stop.INTERRUPTED: 1, Stop.STORE_AWAY: 3}

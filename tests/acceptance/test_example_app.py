@@ -3,86 +3,25 @@
 from __future__ import annotations
 
 import json
-import mailbox
-import os
 import signal
 import socketserver
 import subprocess
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from example_app import create_app
 from example_app.extensions import db
 from example_app.models import Customer, Order
-
-ROOT = Path(__file__).resolve().parents[2]
-ORDER = {"name": "Ada Holm", "email": "ada@mail.example", "country": "SE", "quantities": {"tea": 2}}
-
-
-@dataclass
-class Shop:
-    """A shop in a folder: this process is its web server, its commands run as processes."""
-
-    folder: Path
-    settings: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.app = create_app({"SHOP_FOLDER": str(self.folder), "SECRET_KEY": "acceptance"})
-
-    def order(self, **change: object) -> int:
-        answer = self.app.test_client().post("/orders", json=ORDER | change)
-        assert answer.status_code == 201
-        return int(answer.json["id"])
-
-    def orders(self) -> list[dict[str, Any]]:
-        answer = self.app.test_client().get("/", headers={"Accept": "application/json"})
-        return list(answer.json)
-
-    def start(self, *command: str, **settings: str) -> subprocess.Popen[str]:
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("FLASK_")}
-        environment |= {
-            "FLASK_SHOP_FOLDER": str(self.folder),
-            "FLASK_SECRET_KEY": "acceptance",
-            "FLASK_JOBS_CONNECTIONS__database__retry_after": "2",
-        }
-        return subprocess.Popen(
-            [sys.executable, "-m", "flask", "--app", "example_app", *command],
-            env=environment | self.settings | settings,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def flask(self, *command: str, code: int = 0) -> str:
-        process = self.start(*command)
-        out, err = process.communicate(timeout=60)
-        assert process.returncode == code, err
-        return out
-
-    def documents(self) -> list[str]:
-        return sorted(path.name for path in (self.folder / "invoices").glob("*"))
-
-    def recipients(self) -> list[str]:
-        with closing(mailbox.mbox(self.folder / "mailbox.mbox")) as box:
-            return [str(message["To"]) for message in box]
+from tests.acceptance.shop import Shop, wait_for
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
     shop = Shop(tmp_path)
     yield shop
-    with shop.app.app_context():
-        db.engine.dispose()
+    shop.close()
 
 
 @pytest.fixture
@@ -93,13 +32,6 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
     for process in processes:
         process.kill()
         process.communicate()
-
-
-def wait_for(condition: Callable[[], object], what: str, limit: float = 30) -> None:
-    latest = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < latest, f"not in time: {what}"
-        time.sleep(0.02)
 
 
 def test_an_order_placed_over_http_is_invoiced_by_a_worker_in_another_process(shop: Shop) -> None:
@@ -193,8 +125,7 @@ def test_web_server_and_workers_may_start_at_the_same_time_in_an_empty_folder(tm
     errors = [process.communicate(timeout=60)[1] for process in processes]
 
     assert [process.returncode for process in processes] == [0] * 4, errors
-    with shop.app.app_context():
-        db.engine.dispose()
+    shop.close()
 
 
 class SmtpSink:

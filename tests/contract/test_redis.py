@@ -22,6 +22,9 @@ def cluster(tmp_path_factory):
 class OnRedis(
     contract.Core,
     contract.RenewableContract,
+    contract.HoldsKeysContract,
+    contract.RunsChainsContract,
+    contract.RunsBatchesContract,
     contract.TracksProgressContract,
     contract.KeepsLocksContract,
     contract.InspectableContract,

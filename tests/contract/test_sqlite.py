@@ -14,6 +14,9 @@ from flask_jobs.testing import contract
 class OnSqlite(
     contract.Core,
     contract.RenewableContract,
+    contract.HoldsKeysContract,
+    contract.RunsChainsContract,
+    contract.RunsBatchesContract,
     contract.TracksProgressContract,
     contract.KeepsLocksContract,
     contract.InspectableContract,

@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging.config
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +24,17 @@ from flask import Flask, current_app, g
 from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from flask_jobs import Job, Jobs, Limit, RateLimited, ThrottlesExceptions, WithoutOverlapping, current_job
+from flask_jobs import (
+    ConnectionLost,
+    Job,
+    Jobs,
+    Limit,
+    RateLimited,
+    ThrottlesExceptions,
+    WithoutOverlapping,
+    current_job,
+)
+from flask_jobs.ids import new_id
 
 
 class Base(DeclarativeBase):
@@ -69,6 +80,22 @@ class Brief(Job):
     def handle(self) -> None:
         with noted(label=self.label):
             time.sleep(self.seconds)
+
+
+@jobs.register("faults.short")
+class Short(Job):
+    """Takes a millisecond, and fails as often as it is told."""
+
+    backoff = 0.1
+
+    def __init__(self, fails: int) -> None:
+        self.fails = fails
+
+    def handle(self) -> None:
+        with noted(fails=self.fails):
+            time.sleep(0.001)
+            if current_job.attempt <= self.fails:
+                raise ValueError("not yet")
 
 
 @jobs.register("faults.gated")
@@ -364,6 +391,22 @@ def dispatch_for_later() -> None:
     click.echo(json.dumps(meant))
 
 
+@click.argument("amount", type=int)
+def produce(amount: int) -> None:
+    """Dispatch so many jobs one by one, each until it is stored: one in twenty is delayed, one in twenty fails once."""
+    for number in range(amount):
+        fails = int(number % 20 == 7)
+        delay = 0.5 if number % 20 == 13 else None
+        job_id = new_id()
+        note("made", job=job_id, fails=fails)
+        while True:
+            try:
+                jobs.dispatch(Short(fails), id=job_id, delay=delay)
+                break
+            except ConnectionLost:
+                time.sleep(0.05)
+
+
 def break_off(_error: BaseException | None) -> None:
     """A teardown function that raises after each job, so that none of those registered before it is called."""
     if "FAULTS_TEARDOWN" in os.environ and current_job:
@@ -382,4 +425,71 @@ def create_app(folder: str | None = None, config: dict[str, Any] | None = None) 
     jobs.init_app(app)
     app.teardown_appcontext(break_off)
     app.cli.command("dispatch-for-later")(dispatch_for_later)
+    app.cli.command("produce")(produce)
     return app
+
+
+@jobs.register("faults.one-of-a-kind")
+class OneOfAKind(Gated):
+    """Unique by its label, with one attempt."""
+
+    unique = True
+    max_attempts = 1
+
+    def unique_id(self) -> str:
+        return self.label
+
+
+@jobs.register("faults.member")
+class Member(Job):
+    """Ends as it is told: well, with an error, too late, not at all, or with its worker."""
+
+    max_attempts = 1
+    timeout = 1
+
+    def __init__(self, ends: str) -> None:
+        self.ends = ends
+
+    def handle(self) -> None:
+        with noted(ends=self.ends):
+            match self.ends:
+                case "raise":
+                    raise ValueError("as told")
+                case "late":
+                    time.sleep(30)
+                case "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                case "delete":
+                    current_job.delete()
+
+
+@jobs.register("faults.cannot-be-built")
+class CannotBeBuilt(Job):
+    """Is stored in a version that the workers' code cannot read."""
+
+    version = int(os.environ.get("CANNOT_BE_BUILT", "1"))
+
+    def __init__(self) -> None:
+        self.word = "stored"
+
+    def handle(self) -> None:
+        note("never")
+
+
+@jobs.upcast("faults.cannot-be-built", 1)
+def nothing_fits(fields: dict[str, Any]) -> dict[str, Any]:
+    raise ValueError("nothing fits")
+
+
+@jobs.register("faults.callback")
+class Callback(Job):
+    """Writes what it finds of its batch."""
+
+    def __init__(self, role: str) -> None:
+        self.role = role
+
+    def handle(self) -> None:
+        assert current_job.batch is not None
+        state = current_job.batch.state()
+        counts = [state.total, state.pending, state.done, state.failed, state.skipped]
+        note("callback", role=self.role, counts=counts)

@@ -6,6 +6,10 @@ import pytest
 
 from flask_jobs.envelope import Ack, Room
 from flask_jobs.ids import new_id
+from flask_jobs.testing.contract.batches import batch
+from flask_jobs.testing.contract.chains import chain
+from flask_jobs.testing.contract.keys import digest, keyed
+from flask_jobs.testing.contract.support import fail, pop_one
 
 from .support import job, open_driver
 
@@ -44,6 +48,13 @@ def drained(driver):
         "name = CAST(x'ff00fe' AS TEXT)",
         "body = x'ff00fe'",
         "state = 2, at = 1, token = 'gone', history = '{bad', attempts = 'abc'",
+        "ties = '{bad'",
+        "ties = '[]'",
+        "ties = x'ff00fe'",
+        """ties = '{"chain": 7}'""",
+        """ties = '{"key": ["only"]}'""",
+        """ties = '{"chain": "gone", "link": 1, "batch": "gone"}'""",
+        "unique_key = 'of nobody', key_until = 'abc'",
     ],
 )
 def test_a_damaged_row_does_not_keep_the_others_from_being_popped_and_listed(file, driver, damage):
@@ -80,3 +91,63 @@ def test_a_queue_that_can_have_no_such_name_hides_no_other(file, driver, name):
     raw.close()
 
     assert [queue for queue in driver.queues() if queue != "7.5"] == ["alpha", "omega"]
+
+
+def damage(file, statement, *parameters):
+    with sqlite3.connect(file) as raw:
+        raw.execute(statement, parameters)
+    raw.close()
+
+
+@pytest.mark.parametrize("ties", ["'{bad'", "x'ff00fe'", "'[]'"])
+def test_a_job_whose_ties_cannot_be_read_runs_alone_and_says_so(file, driver, caplog, ties):
+    push = keyed()
+    driver.push([push])
+    damage(file, f"UPDATE flask_jobs SET ties = {ties}")
+
+    reservation = pop_one(driver)
+    settled = driver.settle([Ack(reservation)])
+
+    assert reservation.envelope.ties is None
+    assert push.envelope.id in caplog.text
+    assert settled.stale == settled.followed == ()
+    assert driver.holder(digest(push)) is None
+
+
+@pytest.mark.parametrize("ties", ["'{bad'", "x'ff00fe'", "'[]'"])
+def test_a_failed_job_whose_ties_cannot_be_read_is_shown_retried_and_forgotten(file, driver, ties):
+    for _ in range(3):
+        driver.push([keyed()])
+        driver.settle([fail(pop_one(driver))])
+    damage(file, f"UPDATE flask_jobs_failed SET ties = {ties}")
+    shown = driver.failed()
+
+    assert [job.envelope.ties for job in shown] == [None] * 3
+    assert driver.retry(shown[0].envelope.id, new_id())
+    assert driver.forget(shown[1].envelope.id)
+    assert driver.flush() == 1
+
+
+@pytest.mark.parametrize("push", ["'{bad'", "'{}'", "x'ff00fe'", "'[]'"])
+def test_a_link_that_cannot_be_read_ends_its_chain_and_not_the_worker(file, driver, caplog, push):
+    plan = chain(3)
+    driver.push_chain(plan)
+    damage(file, f"UPDATE flask_jobs_planned SET push = {push}")
+
+    settled = driver.settle([Ack(pop_one(driver))])
+
+    assert settled.stale == settled.followed == ()
+    assert driver.chain(plan.id) is None
+    assert plan.id in caplog.text
+
+
+def test_a_callback_that_cannot_be_read_keeps_no_other_from_running(file, driver, caplog):
+    plan = batch(1)
+    driver.push_batch(plan)
+    damage(file, "UPDATE flask_jobs_planned SET push = 'bad' WHERE role = 'then'")
+
+    settled = driver.settle([Ack(pop_one(driver))])
+
+    assert [one.envelope.name for one in settled.followed] == ["shop.finally"]
+    assert driver.batch(plan.id).finished_at is not None
+    assert plan.id in caplog.text

@@ -509,7 +509,7 @@ def test_one_error_names_every_job_that_is_not_stored_and_the_rest_is(broken: Sh
     error = caught.value
     assert error.ids == tuple(answer.id for answer in lost)
     assert all(answer.id in str(error) for answer in lost)
-    assert "jobs.driver('bad').push(error.pushes)" in str(error)
+    assert "jobs.push_again(error, connection='bad')" in str(error)
     assert isinstance(error.__cause__, StoreRefused)
     assert [answer.status for answer in (*lost, *kept)] == [Status.FAILED] * 2 + [Status.PUSHED] * 2
     assert broken.rows("SELECT state FROM orders") == [("paid",)]
@@ -524,7 +524,7 @@ def test_the_recovery_log_has_what_is_needed_to_push_again(broken: Shop, caplog:
     [line] = [record.getMessage() for record in caplog.records if record.name == "flask_jobs.recovery"]
     logged = json.loads(line.partition(": ")[2])
 
-    broken.driver("good").push(caught.value.pushes)
+    broken.jobs.push_again(caught.value, connection="good")
 
     assert logged["connection"] == "bad"
     assert (logged["id"], logged["name"], logged["queue"]) == (caught.value.ids[0], "note", "letters")
@@ -675,6 +675,17 @@ def test_a_payload_beyond_the_limit_is_refused_with_both_sizes(open_shop: Open) 
         shop.jobs.dispatch(Note("x" * 1_000))
 
     assert shop.stored() == []
+
+
+def test_a_job_that_does_nothing_is_refused_before_anything_is_stored(jobs_shop: Shop) -> None:
+    @jobs_shop.jobs.register("send-letter")
+    class SendLetter(Job):
+        def perform(self) -> None: ...
+
+    with pytest.raises(InvalidArgument, match=r"SendLetter has no handle\(\) method"):
+        jobs_shop.jobs.dispatch(SendLetter())
+
+    assert jobs_shop.stored() == []
 
 
 def test_an_unregistered_job_is_refused_with_what_to_write(jobs_shop: Shop) -> None:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from decimal import Decimal
 from typing import Any, assert_type
 
+from blinker import Signal
 from flask import Flask
 from sqlalchemy.orm import DeclarativeBase, Session, scoped_session, sessionmaker
 
@@ -25,6 +26,7 @@ class Base(DeclarativeBase):
 
 
 jobs = Jobs()
+order_placed = Signal()
 factory = sessionmaker[Session]()
 Jobs(Flask(__name__), session=factory)
 Jobs(session=scoped_session(factory))
@@ -169,6 +171,20 @@ async def slow(word: str) -> None:
 
 jobs.dispatch(slow("x"))
 slow(7)  # type: ignore[arg-type]
+
+
+# Listeners
+
+
+@jobs.listen(order_placed, "welcome", sender=order, aliases=["hello"], queue="mail", max_attempts=1)
+def welcome(order: Order, coupon: str = "") -> int:
+    return 1
+
+
+assert_type(welcome.call(order), int)
+jobs.dispatch(welcome(order, coupon="TEA"))
+welcome(7)  # type: ignore[arg-type]
+jobs.listen("order-placed", "welcome")  # type: ignore[arg-type]
 
 
 # Dispatching

@@ -152,6 +152,15 @@ class Access(Driver):
                 self._make_tables_within(connection)
             yield AppTransaction(connection)
 
+    def has_tables(self) -> bool:
+        """Whether there is anything to look at. Makes nothing, for the app may be amid a transaction of its own."""
+        if self._ready:
+            return True
+        with self.translating():
+            self.dialect.refuse_unusable(self.engine)
+            with self.engine.connect() as connection:
+                return self._tables_are_there(connection)
+
     def present(self, transaction: OwnTransaction) -> float:
         """The store's present."""
         return float(transaction.rows(self._present, {})[0][0])

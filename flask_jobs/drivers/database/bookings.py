@@ -12,10 +12,9 @@ import sqlalchemy as sa
 from ... import clock as clocks
 from ...store import Granted, Place, Turn
 from ...turns import Found, Line, Quota, earliest, is_now, reopens, turn_begins
-from .mysql_steps import padded
-from .mysql_steps import places as parameters
 from .schema import bookings, limits, slices
-from .statements import Compiler, OwnTransaction, constant, limited, parameter
+from .statements import Compiler, OwnTransaction, constant, limited, padded, parameter
+from .statements import places as parameters
 
 _QUOTA = parameter("quota_key", sa.String)
 _NUMBER = parameter("slice_number", sa.BigInteger)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
 import sqlalchemy as sa
@@ -11,17 +11,19 @@ import sqlalchemy as sa
 from ... import clock as clocks
 from ...driver import KeepsLocks, KeepsTables, Renewable, TracksProgress, Transactional
 from ...envelope import Exchange, Package, Popped, Progress, Push, Pushed, Reservation, Room, Settled, Settlement
-from ...errors import CapabilityMissing
 from ...validation import queue_name
 from .access import Access
-from .dialects import Mysql, Postgresql, Watch
+from .dialects import Dialect, Mysql, Postgresql, Watch
 from .failed import FailedJobs
+from .following import Following, pushes_of
 from .mysql_pushing import MysqlPushing
 from .mysql_steps import MysqlPopping, MysqlSettling
 from .operators import Operators
+from .packages import Packages
 from .popping import Look, Popping
 from .postgresql_exchange import OneTrip
 from .postgresql_pushing import PostgresqlPushing
+from .postgresql_settling import PostgresqlSettling
 from .pushing import Pushing, check_names
 from .remembering import Memory
 from .retrying import repeated_if_overtaken
@@ -30,7 +32,9 @@ from .settling import Settling
 from .store import DatabaseStore
 
 
-class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transactional, KeepsLocks, KeepsTables):
+class DatabaseDriver(
+    Packages, Operators, FailedJobs, Renewable, TracksProgress, Transactional, KeepsLocks, KeepsTables
+):
     """Keeps jobs in tables, on an engine of its own (see `open_engine` and `engine_beside`).
 
     `app_engine` is the app's engine for the same database, if it has one: jobs can then be pushed within the app's
@@ -61,18 +65,14 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
         )
         self.memory = Memory(self.compile, remember_ids=self.remember_ids, retry_after=self.retry_after)
         self._pushing = _pushing(self, self.memory)
-        is_mysql = isinstance(self.dialect, Mysql)
-        self._popping = (MysqlPopping if is_mysql else Popping)(self.compile, retry_after=self.retry_after)
-        self._settling = (MysqlSettling if is_mysql else Settling)(
-            self.compile,
-            self.memory,
-            self.bell,
-            retry_after=self.retry_after,
-            free=lambda transaction, job_id: self.bookings.free(transaction, job_id),
-        )
+        self.keys = self._pushing.keys
+        self.following = Following(self.compile, self._pushing)
+        popping, settling = _POPPING.get(type(self.dialect), Popping), _SETTLING.get(type(self.dialect), Settling)
+        self._popping = popping(self.compile, retry_after=self.retry_after)
+        self.settling = settling(self.compile, self.memory, self.bell, self.following, retry_after=self.retry_after)
         self._one_trip = None
         if isinstance(self.dialect, Postgresql):
-            self._one_trip = OneTrip(self, self.memory, self._popping, self._settling)
+            self._one_trip = OneTrip(self, self.memory, self._popping, self.settling)
         self._notify = notify
         self._app_engine = app_engine
         self._found_nothing = True
@@ -92,14 +92,12 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
 
     def push_within(self, connection: sa.Connection, packages: Sequence[Package]) -> list[Pushed]:
         """Store the jobs through the app's own connection: visible with its commit, or never."""
-        pushes = [package for package in packages if isinstance(package, Push)]
-        if len(pushes) < len(packages):
-            raise CapabilityMissing("This driver runs no chains or batches.")
-        check_names(pushes)
-        if not pushes:
+        for package in packages:
+            check_names(pushes_of(package))
+        if not packages:
             return []
         with self.within(connection) as transaction:
-            return self._pushing.store(transaction, pushes)
+            return self.following.push(transaction, packages)
 
     def shares(self, engine: sa.Engine) -> bool:
         """Whether this is the app's engine that the driver stands beside."""
@@ -123,7 +121,7 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
         if self._one_trip is not None and self._one_trip.serves(settlements):
             return self._one_trip.settle(settlements)
         with self.writing() as transaction:
-            return self._settling.settle(transaction, settlements)
+            return self.settling.settle(transaction, settlements)
 
     @repeated_if_overtaken
     def exchange(self, settlements: Sequence[Settlement], queues: Sequence[str], token: str, room: Room) -> Exchange:
@@ -137,7 +135,7 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
     def recover(self, token: str, keep: Collection[str] = ()) -> int:
         """Put back, uncharged and at the head of their queues, what the pop with this token still holds."""
         with self.writing() as transaction:
-            return self._settling.recover(transaction, token, keep)
+            return self.settling.recover(transaction, token, keep)
 
     @repeated_if_overtaken
     def renew(self, reservations: Sequence[Reservation]) -> list[Reservation]:
@@ -145,13 +143,13 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
         if not reservations:
             return []
         with self.writing() as transaction:
-            return self._settling.renew(transaction, reservations)
+            return self.settling.renew(transaction, reservations)
 
     @repeated_if_overtaken
     def note_progress(self, reservation: Reservation, progress: Progress) -> bool:
         """Store the latest progress beside the job; false when the reservation is stale."""
         with self.writing() as transaction:
-            return self._settling.note_progress(transaction, reservation, progress)
+            return self.settling.note_progress(transaction, reservation, progress)
 
     def wait(self, queues: Sequence[str], *, timeout: float, stopping: Callable[[], bool]) -> None:
         """Return when there is work in these queues, after `timeout` seconds, or soon after `stopping()`."""
@@ -188,7 +186,7 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
             settlements = ()
         with self.writing(lasting=bool(settlements)) as transaction:
             if settlements:
-                settled = self._settling.settle(transaction, settlements)
+                settled = self.settling.settle(transaction, settlements)
             return settled, self._popping.take(transaction, queues, token, room, self.present(transaction))
 
     def _look(self, queues: Sequence[str]) -> Look:
@@ -219,6 +217,10 @@ class DatabaseDriver(Operators, FailedJobs, Renewable, TracksProgress, Transacti
                 with self.lending():
                     self._watch = self.dialect.watch(self.engine, notify=self._notify)
             return self._watch
+
+
+_POPPING: Mapping[type[Dialect], type[Popping]] = {Mysql: MysqlPopping}
+_SETTLING: Mapping[type[Dialect], type[Settling]] = {Mysql: MysqlSettling, Postgresql: PostgresqlSettling}
 
 
 def _pushing(access: Access, memory: Memory) -> Pushing:

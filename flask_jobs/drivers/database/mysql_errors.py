@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from ...errors import ConnectionLost, JobsError, Stored
-from .server_errors import Refusals, cause_of, refused_statement, without_connection
+from ...errors import JobsError, Stored
+from .server_errors import Refusals, cause_of, lost_connection, refused_statement, without_connection
 
 DUPLICATE = 1062
 
@@ -56,7 +56,7 @@ def translate(error: BaseException, engine: sa.Engine, stored: Stored) -> JobsEr
     code = number(cause)
     # An interface error is what the Python driver says of a connection that it has closed itself.
     if code in _GONE or 2000 <= code < 3000 or (code == 0 and isinstance(cause, module.InterfaceError)):
-        return ConnectionLost(f"The connection to {where} failed: {_said(cause)}", stored=stored)
+        return lost_connection(_said(cause), where, stored)
     return _refused(code, cause, where, module)
 
 

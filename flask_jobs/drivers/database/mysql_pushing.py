@@ -9,15 +9,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ...envelope import Push, Pushed
+from ...envelope import Envelope, Push, Pushed
 from ...errors import StoreRefused
-from . import mysql_errors
 from .dialects import Mysql
-from .mysql_steps import padded, places
-from .pushing import Pushing, push_row, row_values
+from .pushing import Pushing, push_rows, row_values, tied_row_values
 from .remembering import Memory
 from .schema import ended, failed, jobs
-from .statements import Compiler, Transaction, parameter, repeated
+from .statements import Compiler, Transaction, padded, parameter, places, repeated
 from .text import Parameters
 
 # Bytes of jobs that one statement carries, well below the smallest max_allowed_packet in use.
@@ -33,7 +31,10 @@ class MysqlPushing(Pushing):
     def __init__(self, compile_: Compiler, memory: Memory, dialect: Mysql) -> None:
         super().__init__(compile_, memory)
         self._dialect = dialect
-        self._row = compile_(sa.insert(jobs).values(**row_values(compile_)))
+        self._row = {
+            tied: compile_(sa.insert(jobs).values(**values(compile_)))
+            for tied, values in ((False, row_values), (True, tied_row_values))
+        }
         self._used_up = cache(lambda amount: compile_(_used_up(compile_, amount)))
         self._take_out = compile_(
             sa.delete(jobs).where(jobs.c.id == parameter("id", sa.String), jobs.c.token == parameter("push", sa.String))
@@ -42,27 +43,35 @@ class MysqlPushing(Pushing):
     def store_portion(self, transaction: Transaction, pushes: Sequence[Push]) -> list[Pushed]:
         """Store what is new of up to `PORTION` jobs."""
         for push in pushes:
-            self._refuse_too_large(push)
+            self.refuse_too_large(push.envelope, push.envelope.body)
         mark = secrets.token_hex(8)
         heads = self.heads(transaction, pushes)
-        stored: set[str] = set()
-        for part in _parts([push_row(push, mark, heads) for push in pushes]):
-            stored |= self._insert_part(transaction, part)
-        stored -= self._without_used_up(transaction, [push.envelope.id for push in pushes], mark)
-        return _answers(pushes, stored)
+        answers: list[Pushed] = []
+        for part in _parts(push_rows(pushes, mark, heads)):
+            answers += self._insert_part(transaction, part)
+        used_up = self._without_used_up(transaction, [push.envelope.id for push in pushes], mark)
+        return [Pushed(one.id, stored=False) if one.id in used_up else one for one in answers]
 
-    def _insert_part(self, transaction: Transaction, rows: Sequence[Parameters]) -> set[str]:
-        """Insert these rows, or as many of them as are new, and give their ids."""
-        statement, parameters = repeated(self._row, rows)
-        try:
-            transaction.run(statement, parameters)
-        except Exception as error:  # the Python driver's own class, which only its number tells apart
-            if mysql_errors.number(error) != mysql_errors.DUPLICATE:
-                raise
-            if len(rows) == 1:
-                return set()
-            return set().union(*(self._insert_part(transaction, [row]) for row in rows))
-        return {str(row["id"]) for row in rows}
+    def insert_tied(self, transaction: Transaction, row: Parameters) -> bool:
+        """Insert one row with ties, unless its id is stored or its key held."""
+        return self._inserts(transaction, [row])
+
+    def _insert_part(self, transaction: Transaction, rows: Sequence[Parameters]) -> list[Pushed]:
+        """Insert these rows, or as many of them as are new."""
+        if self._inserts(transaction, rows):
+            return [Pushed(str(row["id"])) for row in rows]
+        # One by one, so that each is inserted in its turn or its own reason found.
+        return [self._store_alone_or_not(transaction, row) for row in rows]
+
+    def _store_alone_or_not(self, transaction: Transaction, row: Parameters) -> Pushed:
+        if "ties" in row:
+            return self.store_alone(transaction, row)
+        return Pushed(str(row["id"]), stored=self._inserts(transaction, [row]))
+
+    def _inserts(self, transaction: Transaction, rows: Sequence[Parameters]) -> bool:
+        """Insert all of these rows, or none if one of them is a duplicate."""
+        statement, parameters = repeated(self._row["ties" in rows[0]], rows)
+        return self.keys.insert(transaction, statement, parameters)
 
     def _without_used_up(self, transaction: Transaction, ids: Sequence[str], mark: str) -> set[str]:
         """Take out again what was stored under an id that has failed or is remembered."""
@@ -73,15 +82,15 @@ class MysqlPushing(Pushing):
             transaction.run_many(self._take_out, [{"id": id_, "push": mark} for id_ in used_up])
         return used_up
 
-    def _refuse_too_large(self, push: Push) -> None:
+    def refuse_too_large(self, envelope: Envelope, text: str) -> None:
+        """Raise `StoreRefused` if the server's largest packet is too small for this text of the job."""
         limit = self._dialect.max_packet
-        if limit is None or 2 * len(push.envelope.body) + _BESIDE <= limit:
+        if limit is None or 2 * len(text) + _BESIDE <= limit:
             return
-        body = push.envelope.body
-        size = len(body) + sum(body.count(escaped) for escaped in "\"'\\") + _BESIDE
+        size = len(text) + sum(text.count(escaped) for escaped in "\"'\\") + _BESIDE
         if size > limit:
             raise StoreRefused(
-                f"The job {push.envelope.name} ({push.envelope.id}) takes {size} bytes to send and the server's "
+                f"The job {envelope.name} ({envelope.id}) takes {size} bytes to send and the server's "
                 f"max_allowed_packet is {limit}; nothing was written. Make the setting larger, or the job smaller."
             )
 
@@ -98,16 +107,6 @@ def _parts(rows: Sequence[Parameters]) -> Iterator[list[Parameters]]:
             part, size = [], 0
     if part:
         yield part
-
-
-def _answers(pushes: Sequence[Push], stored: set[str]) -> list[Pushed]:
-    seen: set[str] = set()
-    answers: list[Pushed] = []
-    for push in pushes:
-        id_ = push.envelope.id
-        answers.append(Pushed(id_, stored=id_ in stored and id_ not in seen))
-        seen.add(id_)
-    return answers
 
 
 def _used_up(compile_: Compiler, amount: int) -> sa.CompoundSelect[Any]:

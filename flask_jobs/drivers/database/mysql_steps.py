@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -11,55 +11,59 @@ import sqlalchemy as sa
 
 from ...envelope import Ack, Settlement
 from .bell import Bell
+from .following import Following
 from .popping import APART, Popping
 from .remembering import Memory
 from .rows import JobRow
 from .schema import RESERVED, jobs
 from .settling import Settling, as_row
-from .statements import Compiler, OwnTransaction, constant, parameter
+from .statements import Compiler, OwnTransaction, constant, padded, parameter, places
 
 _HOLDER = parameter("holder", sa.String)
-
-
-def padded(name: str, values: Sequence[object]) -> dict[str, object]:
-    """The values as parameters, the last repeated up to a power of two, so that few statements serve all amounts."""
-    amount = 1 << (len(values) - 1).bit_length()
-    return {f"{name}{place}": values[min(place, len(values) - 1)] for place in range(amount)}
-
-
-def places(name: str, amount: int, type_: type[sa.types.TypeEngine[Any]]) -> list[sa.BindParameter[Any]]:
-    """The parameters that `padded` gives values to."""
-    return [parameter(f"{name}{place}", type_) for place in range(amount)]
 
 
 class MysqlSettling(Settling):
     """Settles all that is done of one pop in two statements."""
 
     def __init__(
-        self,
-        compile_: Compiler,
-        memory: Memory,
-        bell: Bell,
-        *,
-        retry_after: float,
-        free: Callable[[OwnTransaction, str], object],
+        self, compile_: Compiler, memory: Memory, bell: Bell, following: Following, *, retry_after: float
     ) -> None:
-        super().__init__(compile_, memory, bell, retry_after=retry_after, free=free)
+        super().__init__(compile_, memory, bell, following, retry_after=retry_after)
         kind = sa.func.concat(sa.literal_column("'ack '"), jobs.c.seq, sa.literal_column("':'"), jobs.c.token)
         self._note_ends = cache(lambda amount: memory.noting_end(*_held(amount), settlement=kind))
+        self._live = cache(lambda amount: compile_(compile_.dialect.holding(_live(amount))))
         self._remove_all = cache(lambda amount: compile_(sa.delete(jobs).where(*_held(amount))))
 
+    def end_tied(self, transaction: OwnTransaction, acks: Sequence[Ack]) -> Sequence[Ack]:
+        """End the live deliveries of jobs with ties, and give those that were ended by this."""
+        live: set[object] = set()
+        for holder, held in _by_holder(acks).items():
+            rows = {"holder": holder, **padded("seq", held)}
+            live |= {(seq, holder) for (seq,) in transaction.rows(self._live(len(rows) - 1), rows)}
+        ended = [ack for ack in acks if _receipt_of(ack) in live]
+        self._ack(transaction, ended)
+        return ended
+
     def _ack(self, transaction: OwnTransaction, acks: Sequence[Ack]) -> list[Settlement]:
-        numbers: dict[object, list[object]] = defaultdict(list)
-        for ack in acks:
-            row = as_row("ack", ack.reservation)
-            numbers[row["holder"]].append(row["row_seq"])
         noted = 0
-        for holder, held in numbers.items():
+        for holder, held in _by_holder(acks).items():
             rows = {"holder": holder, **padded("seq", held)}
             noted += transaction.run(self._note_ends(len(rows) - 1), rows)
             transaction.run(self._remove_all(len(rows) - 1), rows)
         return [] if noted == len(acks) else self.unknown(transaction, acks)
+
+
+def _receipt_of(ack: Ack) -> tuple[object, object]:
+    row = as_row("ack", ack.reservation)
+    return row["row_seq"], row["holder"]
+
+
+def _by_holder(acks: Sequence[Ack]) -> dict[object, list[object]]:
+    numbers: dict[object, list[object]] = defaultdict(list)
+    for ack in acks:
+        seq, holder = _receipt_of(ack)
+        numbers[holder].append(seq)
+    return numbers
 
 
 class MysqlPopping(Popping):
@@ -79,6 +83,10 @@ def _held(amount: int) -> list[sa.ColumnElement[bool]]:
     # A sum is no comparison that would tempt the server to an index other than that of the numbers.
     is_reserved = jobs.c.state + constant(0) == constant(RESERVED)
     return [jobs.c.seq.in_(places("seq", amount, sa.BigInteger)), jobs.c.token == _HOLDER, is_reserved]
+
+
+def _live(amount: int) -> sa.Select[Any]:
+    return sa.select(jobs.c.seq).where(*_held(amount))
 
 
 def _reserve(amount: int) -> sa.Update:

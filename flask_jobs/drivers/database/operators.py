@@ -13,6 +13,8 @@ from ...driver import PORTION, Clearable, Inspectable, Pausable
 from ...envelope import Sizes, State, StoredJob
 from ...validation import is_queue_name, queue_name
 from .access import Access
+from .ended import removed
+from .following import Following
 from .remembering import Memory
 from .retrying import repeated_if_overtaken
 from .rows import JOB_COLUMNS, job_row
@@ -32,6 +34,7 @@ class Operators(Access, Inspectable, Clearable, Pausable):
     """What people do to queues, each step atomic and bounded."""
 
     memory: Memory
+    following: Following
 
     def size(self, queue: str) -> Sizes:
         """How many jobs of the queue wait, are delayed, and are reserved."""
@@ -69,10 +72,13 @@ class Operators(Access, Inspectable, Clearable, Pausable):
         """Remove a waiting job, and say whether it was there. A reserved one is not touched."""
         row = {"job_id": job_id, "settlement": None}
         with self.writing() as transaction:
-            if not transaction.run(self._operating.note_cancelled, row):
+            found = transaction.rows(self._operating.cancellable, row)
+            if not found or not transaction.run(self._operating.note_cancelled, row):
                 return False
             self.bookings.free(transaction, job_id)
-            return transaction.run(self._operating.cancel, row) == 1
+            transaction.run(self._operating.cancel, row)
+            self.following.tell(transaction, removed(found))
+            return True
 
     @repeated_if_overtaken
     def clear(self, queue: str, *, limit: int = PORTION) -> int:
@@ -82,11 +88,13 @@ class Operators(Access, Inspectable, Clearable, Pausable):
             found = transaction.rows(self._operating.clearable, {"queue": queue, "limit": limit})
             if not found:
                 return 0
-            rows = [{"row_seq": seq, "settlement": None} for seq, _ in found]
+            rows = [{"row_seq": seq, "settlement": None} for seq, *_ in found]
             transaction.run_many(self._operating.note_cleared, rows)
-            self.bookings.free(transaction, *[job_id for _, job_id in found])
+            self.bookings.free(transaction, *[job_id for _, job_id, *_ in found])
             self.memory.prune(transaction, len(rows))
-            return transaction.run_many(self._operating.remove, rows)
+            cleared = transaction.run_many(self._operating.remove, rows)
+            self.following.tell(transaction, removed([row[1:] for row in found]))
+            return cleared
 
     @repeated_if_overtaken
     def pause(self, queue: str, *, seconds: float | None = None) -> None:
@@ -121,9 +129,9 @@ class _Statements:
     def __init__(self, compile_: Compiler, memory: Memory) -> None:
         holding = compile_.dialect.holding
         is_held = sa.or_(paused.c.until.is_(None), paused.c.until > compile_.now)
-        waiting = sa.select(jobs.c.seq, jobs.c.id).where(
-            _OF_QUEUE, jobs.c.state.in_([constant(READY), constant(DELAYED)])
-        )
+        ties = (jobs.c.id, jobs.c.ties, jobs.c.retried_from)
+        self.cancellable = compile_(holding(sa.select(*ties).where(jobs.c.id == _ID, _WAITS)))
+        waiting = sa.select(jobs.c.seq, *ties).where(_OF_QUEUE, jobs.c.state.in_([constant(READY), constant(DELAYED)]))
         self.sizes = compile_(_sizes(compile_))
         self.next_queues = [compile_(_next_queue(state)) for state in (READY, DELAYED, RESERVED)]
         self.pages = {state: compile_(_page(state, compile_)) for state in (None, *State)}

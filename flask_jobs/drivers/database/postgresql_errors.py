@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from ...errors import ConnectionLost, JobsError, Stored
-from .server_errors import Refusals, cause_of, refused_statement, without_connection
+from ...errors import JobsError, Stored
+from .server_errors import Refusals, cause_of, lost_connection, refused_statement, without_connection
 
 # The classes and codes that say that the session is over, or never was.
 _GONE = ("08", "57P")
@@ -38,7 +38,7 @@ def translate(error: BaseException, engine: sa.Engine, stored: Stored) -> JobsEr
         return None
     code = str(getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or "")
     if code.startswith(_GONE) or (not code and isinstance(cause, module.OperationalError | module.InterfaceError)):
-        return ConnectionLost(f"The connection to {where} failed: {_said(cause)}", stored=stored)
+        return lost_connection(_said(cause), where, stored)
     return _refused(code, cause, where)
 
 

@@ -11,35 +11,76 @@ from ...envelope import Push, Pushed
 from . import postgresql_steps as steps
 from .access import Access
 from .dialects.postgresql import raw
-from .pushing import Pushing, push_row
+from .keys import key_of
+from .pushing import Pushing, are_tied, push_rows
 from .remembering import Memory
-from .statements import Transaction
+from .statements import Row, Transaction
+from .text import Parameters, Statement
 
 
 class PostgresqlPushing(Pushing):
-    """Stores a portion in one round trip."""
+    """Stores a portion in one round trip. A unique key that is held takes more, to ask who holds it."""
 
     def __init__(self, access: Access, memory: Memory) -> None:
         super().__init__(access.compile, memory)
         self._access = access
         rings, local_clock = access.bell.rings, access.compile.local_clock
-        self._store = raw(steps.store(rings=rings), local_clock=local_clock)
-        self._store_one = raw(steps.store_one(rings=rings), local_clock=local_clock)
+        self._free_keys = raw(steps.FREE_KEYS, local_clock=local_clock)
+        self._store, self._store_one = (
+            {tied: raw(step(rings=rings, tied=tied), local_clock=local_clock) for tied in (False, True)}
+            for step in (steps.store, steps.store_one)
+        )
 
     def store_at_once(self, pushes: Sequence[Push]) -> list[Pushed] | None:
         """Store the jobs, or None if that takes more than the one statement."""
         if len(pushes) > PORTION or any(push.front for push in pushes):
             return None
         forget_if_due(self._access, self._memory, len(pushes))
+        tied = are_tied(pushes)
         if len(pushes) == 1:
-            stored = self._access.run_alone(self._store_one, push_row(pushes[0], "", {}), lasting=True)
-            return [Pushed(pushes[0].envelope.id, stored=bool(stored))]
-        return _answers(pushes, self._access.run_alone(self._store, _rows(pushes, {}), lasting=True))
+            stored = self._run_alone(self._store_one[tied], push_rows(pushes, "", {})[0], pushes)
+            answers = [Pushed(pushes[0].envelope.id, stored=bool(stored))]
+        else:
+            answers = _answers(pushes, self._run_alone(self._store[tied], _given(push_rows(pushes, "", {})), pushes))
+        if not _left_out_by_keys(pushes, answers):
+            return answers
+        with self._access.writing() as transaction:
+            return self._explained(transaction, pushes, answers, {})
 
     def store_portion(self, transaction: Transaction, pushes: Sequence[Push]) -> list[Pushed]:
         """Store what is new of up to `PORTION` jobs."""
         heads = self.heads(transaction, pushes)
-        return _answers(pushes, transaction.rows(self._store, _rows(pushes, heads)))
+        if keys := _keys(pushes):
+            transaction.run(self._free_keys, keys)
+        rows = _given(push_rows(pushes, "", heads))
+        answers = _answers(pushes, transaction.rows(self._store[are_tied(pushes)], rows))
+        return self._explained(transaction, pushes, answers, heads)
+
+    def insert_tied(self, transaction: Transaction, row: Parameters) -> bool:
+        """Insert one row with ties, unless its id is used or its key held."""
+        return (row["id"],) not in transaction.rows(self._store[True], _given([row]))
+
+    def _run_alone(self, statement: Statement, parameters: Parameters, pushes: Sequence[Push]) -> Sequence[Row]:
+        keys = _keys(pushes)
+        if keys:
+            statement = Statement(f"{self._free_keys.text}; {statement.text}", None)
+        return self._access.run_alone(statement, {**parameters, **keys}, lasting=True)
+
+    def _explained(
+        self,
+        transaction: Transaction,
+        pushes: Sequence[Push],
+        answers: Sequence[Pushed],
+        heads: Mapping[str, float],
+    ) -> list[Pushed]:
+        """The answers, with the holders of unique keys; what nothing is in the way of any more is stored after all."""
+        left_out = _left_out_by_keys(pushes, answers)
+        rows = push_rows([pushes[place] for place in left_out], "", heads)
+        explained = {
+            place: self.left_out(transaction, row) or self.store_alone(transaction, row)
+            for place, row in zip(left_out, rows, strict=True)
+        }
+        return [explained.get(place, answer) for place, answer in enumerate(answers)]
 
 
 def forget_if_due(access: Access, memory: Memory, noted: int) -> None:
@@ -49,9 +90,23 @@ def forget_if_due(access: Access, memory: Memory, noted: int) -> None:
         access.change_alone(statement, parameters)
 
 
-def _rows(pushes: Sequence[Push], heads: Mapping[str, float]) -> dict[str, object]:
-    rows = [{"place": place, **push_row(push, "", heads)} for place, push in enumerate(pushes)]
-    return {"rows": json.dumps(rows)}
+def _given(rows: Sequence[Parameters]) -> dict[str, object]:
+    return {"rows": json.dumps([{"place": place, **row} for place, row in enumerate(rows)])}
+
+
+def _keys(pushes: Sequence[Push]) -> dict[str, object]:
+    """The unique keys that the jobs want, as the parameter of the statement that frees what is over."""
+    digests = [key.digest for push in pushes if (key := key_of(push)) is not None]
+    return {"keys": json.dumps(digests)} if digests else {}
+
+
+def _left_out_by_keys(pushes: Sequence[Push], answers: Sequence[Pushed]) -> list[int]:
+    """The places of those that were not stored, for which a unique key may be the reason."""
+    return [
+        place
+        for place, (push, answer) in enumerate(zip(pushes, answers, strict=True))
+        if not answer.stored and key_of(push) is not None
+    ]
 
 
 def _answers(pushes: Sequence[Push], found: Sequence[tuple[Any, ...]]) -> list[Pushed]:

@@ -17,23 +17,30 @@ _GIVEN = """
 given AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(rows)s::json) AS g(
         place int, id text, name text, queue text, state smallint, push text, due_amount float8, due_relative int,
-        retry_amount float8, retry_relative int, retried_from text, body text
+        retry_amount float8, retry_relative int, retried_from text, body text{ties}
     )
 )"""
 
-# A used id is looked up before and met again at the unique key: what is stored under it meanwhile is left alone.
+_GIVEN_TIES = ", ties text, unique_key text, key_amount float8, key_relative int"
+
+# A used id is looked up before and met again at the unique key: what is stored under it meanwhile is left alone. The
+# job itself is looked up, too: it may end while the unique key is waited for, and this statement does not see its end.
 _STORED = """
 stored AS (
-    INSERT INTO flask_jobs (id, name, queue, state, at, token, pushed_at, retry_until, retried_from, body)
-    SELECT g.id, g.name, g.queue, g.state, g.due_amount + g.due_relative * {now}, g.push, {now},
-        g.retry_amount + g.retry_relative * {now}, g.retried_from, g.body
+    INSERT INTO flask_jobs (id, name, queue, state, at, token, pushed_at, retry_until, retried_from, body{columns})
+    SELECT g.id, g.name, g.queue, g.state, g.due_amount + g.due_relative * {{now}}, g.push, {{now}},
+        g.retry_amount + g.retry_relative * {{now}}, g.retried_from, g.body{values}
     FROM given g
-    WHERE NOT EXISTS (SELECT FROM flask_jobs_ended e WHERE e.id = g.id AND e.until > {now} OFFSET 0)
+    WHERE NOT EXISTS (SELECT FROM flask_jobs_ended e WHERE e.id = g.id AND e.until > {{now}} OFFSET 0)
         AND NOT EXISTS (SELECT FROM flask_jobs_failed f WHERE f.id = g.id OFFSET 0)
+        AND NOT EXISTS (SELECT FROM flask_jobs j WHERE j.id = g.id OFFSET 0)
     ORDER BY g.place
-    ON CONFLICT (id) DO NOTHING
+    ON CONFLICT {meeting} DO NOTHING
     RETURNING id, queue
 )"""
+
+_TIE_COLUMNS = ", ties, unique_key, key_until"
+_TIE_VALUES = ", g.ties, g.unique_key, g.key_amount + g.key_relative * {{now}}"
 
 _LEFT_OUT = "SELECT g.id FROM given g WHERE NOT EXISTS (SELECT FROM stored s WHERE s.id = g.id)"
 
@@ -46,26 +53,44 @@ SELECT pg_notify('{CHANNEL}', q.queue)::text FROM (SELECT DISTINCT queue FROM st
 WHERE {_NOT_PAUSED.format(queue="q.queue")}"""
 
 
-def store(*, rings: bool) -> str:
-    """Stores the rows that are new, and gives the ids of the others; NULL or '' tells nothing."""
+FREE_KEYS = """
+UPDATE flask_jobs SET unique_key = NULL, key_until = NULL
+WHERE unique_key = ANY (ARRAY (SELECT json_array_elements_text(%(keys)s::json))) AND unique_key IS NOT NULL
+    AND key_until <= {now}"""
+"""Takes these keys from jobs whose time with them is over, before others are stored that want them."""
+
+
+def store(*, rings: bool, tied: bool) -> str:
+    """Stores the rows that are new, and gives the ids of the others; NULL or '' tells nothing.
+
+    Only if they are `tied`, their ties and unique keys are written, and what is held by others is left out.
+    """
+    given = _GIVEN.format(ties=_GIVEN_TIES if tied else "")
+    columns, values = (_TIE_COLUMNS, _TIE_VALUES.format()) if tied else ("", "")
+    stored = _STORED.format(columns=columns, values=values, meeting="" if tied else "(id)")
     answer = f"{_LEFT_OUT} UNION ALL {_TOLD}" if rings else _LEFT_OUT
-    return f"WITH {_GIVEN}, {_STORED} {answer}"
+    return f"WITH {given}, {stored} {answer}"
 
 
 _ONE = """
-INSERT INTO flask_jobs AS j (id, name, queue, state, at, token, pushed_at, retry_until, retried_from, body)
-SELECT %(id)s, %(name)s, %(queue)s, %(state)s, %(due_amount)s + %(due_relative)s * {now}, %(push)s, {now},
-    %(retry_amount)s::float8 + %(retry_relative)s * {now}, %(retried_from)s, %(body)s
-WHERE NOT EXISTS (SELECT FROM flask_jobs_ended e WHERE e.id = %(id)s AND e.until > {now} OFFSET 0)
+INSERT INTO flask_jobs AS j (id, name, queue, state, at, token, pushed_at, retry_until, retried_from, body{columns})
+SELECT %(id)s, %(name)s, %(queue)s, %(state)s, %(due_amount)s + %(due_relative)s * {{now}}, %(push)s, {{now}},
+    %(retry_amount)s::float8 + %(retry_relative)s * {{now}}, %(retried_from)s, %(body)s{values}
+WHERE NOT EXISTS (SELECT FROM flask_jobs_ended e WHERE e.id = %(id)s AND e.until > {{now}} OFFSET 0)
     AND NOT EXISTS (SELECT FROM flask_jobs_failed f WHERE f.id = %(id)s OFFSET 0)
-ON CONFLICT (id) DO NOTHING
+    AND NOT EXISTS (SELECT FROM flask_jobs k WHERE k.id = %(id)s OFFSET 0)
+ON CONFLICT {meeting} DO NOTHING
 RETURNING j.id"""
 
+_TIE_PARAMETERS = ", %(ties)s, %(unique_key)s, %(key_amount)s::float8 + %(key_relative)s * {{now}}"
 
-def store_one(*, rings: bool) -> str:
-    """Stores one row, if it is new, and gives its id if it was stored. It takes less planning than `store`."""
+
+def store_one(*, rings: bool, tied: bool) -> str:
+    """Stores one row as `store` does, and gives its id if it was stored. It takes less planning."""
+    columns, values = (_TIE_COLUMNS, _TIE_PARAMETERS.format()) if tied else ("", "")
+    one = _ONE.format(columns=columns, values=values, meeting="" if tied else "(id)")
     told = f"CASE WHEN {_NOT_PAUSED.format(queue='j.queue')} THEN pg_notify('{CHANNEL}', j.queue)::text END"
-    return f"{_ONE}, {told}" if rings else _ONE
+    return f"{one}, {told}" if rings else one
 
 
 _DONE = """
@@ -86,6 +111,9 @@ noted AS (
 
 ACK = f"WITH {_DONE} SELECT count(*) FROM noted"
 """Removes what is done and notes it, and says how many deliveries that were live."""
+
+ACK_EACH = f"WITH {_DONE} SELECT settlement FROM gone"
+"""Does what `ACK` does, and gives the settlement of each delivery that was live."""
 
 _ASKED = f"""
 asked AS MATERIALIZED (

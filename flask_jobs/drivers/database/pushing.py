@@ -9,22 +9,27 @@ from typing import Any
 import sqlalchemy as sa
 
 from ...driver import PORTION
-from ...envelope import After, Push, Pushed
+from ...envelope import After, Envelope, Push, Pushed
 from ...validation import queue_name
 from .dialects import Sqlite
+from .keys import ROUNDS, Keys, key_of, overtaken, tie_parameters
 from .remembering import Memory
 from .schema import DELAYED, READY, ended, failed, jobs
 from .statements import Compiler, OwnTransaction, Transaction, constant, instant_parameters, parameter
+from .text import Parameters
 
 
 class Pushing:
     """Inserts jobs whose ids are neither stored, nor failed, nor remembered."""
 
     def __init__(self, compile_: Compiler, memory: Memory) -> None:
+        self.keys = Keys(compile_)
         self._memory = memory
         # Elsewhere the rows of a transaction of the app's are locked until it ends, which is for the app's own rows.
         self._locks_anyway = isinstance(compile_.dialect, Sqlite)
         self._insert = compile_(_insert(compile_))
+        self._insert_tied = compile_(_insert_tied(compile_))
+        self._known = compile_(_known(compile_))
         self._stored_by = compile_(
             sa.select(jobs.c.seq).where(
                 jobs.c.id == parameter("id", sa.String), jobs.c.token == parameter("push", sa.String)
@@ -50,11 +55,40 @@ class Pushing:
         # Marks the rows of this push, so that an id of ours can be told from one that was there before.
         mark = secrets.token_hex(8)
         heads = self.heads(transaction, pushes)
-        rows = [push_row(push, mark, heads) for push in pushes]
-        stored = transaction.run_many(self._insert, rows) if len(rows) > 1 else transaction.run(self._insert, rows[0])
+        rows = push_rows(pushes, mark, heads)
+        if any(map(key_of, pushes)):
+            return [self.store_alone(transaction, row) for row in rows]
+        insert = self._insert_tied if are_tied(pushes) else self._insert
+        stored = transaction.run_many(insert, rows) if len(rows) > 1 else transaction.run(insert, rows[0])
         if stored == len(rows):
             return [Pushed(push.envelope.id) for push in pushes]
         return self._answers(transaction, pushes, mark)
+
+    def store_alone(self, transaction: Transaction, row: Parameters) -> Pushed:
+        """Store one job with ties; where its unique key is held, say by which job."""
+        for _ in range(ROUNDS):
+            if self.insert_tied(transaction, row):
+                return Pushed(str(row["id"]))
+            if (answer := self.left_out(transaction, row)) is not None:
+                return answer
+        raise overtaken(f"The push of {row['id']}")
+
+    def left_out(self, transaction: Transaction, row: Parameters) -> Pushed | None:
+        """The answer to a push that was not stored; None if nothing is in its way any more."""
+        id_, digest = str(row["id"]), row["unique_key"]
+        if digest is None or transaction.rows(self._known, {"id": id_}):
+            return Pushed(id_, stored=False)
+        holder = self.keys.holder_in_the_way(transaction, str(digest))
+        if holder is None:
+            return None
+        return Pushed(id_, stored=False, holder=None if holder == id_ else holder)
+
+    def insert_tied(self, transaction: Transaction, row: Parameters) -> bool:
+        """Insert one row with ties, unless its id is used or its key held."""
+        return self.keys.insert(transaction, self._insert_tied, row)
+
+    def refuse_too_large(self, envelope: Envelope, text: str) -> None:
+        """Raise `StoreRefused` if the server does not take a statement with this text for the job."""
 
     def heads(self, transaction: Transaction, pushes: Sequence[Push]) -> dict[str, float]:
         """The place before all others of each queue that something is pushed to the front of.
@@ -108,6 +142,18 @@ def push_row(push: Push, mark: str, heads: Mapping[str, float]) -> dict[str, obj
     return {**row, "state": READY, "due_amount": place, "due_relative": 0}
 
 
+def push_rows(pushes: Sequence[Push], mark: str, heads: Mapping[str, float]) -> list[dict[str, object]]:
+    """The pushes as parameters, all of one shape: with their ties if one of them has any."""
+    if not are_tied(pushes):
+        return [push_row(push, mark, heads) for push in pushes]
+    return [{**push_row(push, mark, heads), **tie_parameters(push.envelope.ties)} for push in pushes]
+
+
+def are_tied(pushes: Sequence[Push]) -> bool:
+    """Whether one of them has ties, so that the columns for them must be written."""
+    return any(push.envelope.ties is not None for push in pushes)
+
+
 def _is_due_now(push: Push) -> bool:
     return isinstance(push.due, After) and push.due.seconds <= 0
 
@@ -128,9 +174,36 @@ def row_values(compile_: Compiler) -> dict[str, sa.ColumnElement[Any]]:
     }
 
 
+def tied_row_values(compile_: Compiler) -> dict[str, sa.ColumnElement[Any]]:
+    """The columns of a new row with ties, of the parameters that `push_rows` makes."""
+    return {
+        **row_values(compile_),
+        "ties": parameter("ties", sa.Text),
+        "unique_key": parameter("unique_key", sa.String),
+        "key_until": compile_.instant("key"),
+    }
+
+
 def _insert(compile_: Compiler) -> sa.Insert:
     values = row_values(compile_)
+    return compile_.dialect.insert_new(jobs, list(values), _new(compile_, values), unique=jobs.c.id)
+
+
+def _insert_tied(compile_: Compiler) -> sa.Insert:
+    values = tied_row_values(compile_)
+    return compile_.dialect.insert_unless_taken(jobs, list(values), _new(compile_, values))
+
+
+def _new(compile_: Compiler, values: Mapping[str, sa.ColumnElement[Any]]) -> sa.Select[Any]:
     is_remembered = sa.exists().where(ended.c.id == values["id"], ended.c.until > compile_.now)
     has_failed = sa.exists().where(failed.c.id == values["id"])
-    new = sa.select(*values.values()).where(~is_remembered, ~has_failed)
-    return compile_.dialect.insert_new(jobs, list(values), new, unique=jobs.c.id)
+    return sa.select(*values.values()).where(~is_remembered, ~has_failed)
+
+
+def _known(compile_: Compiler) -> sa.CompoundSelect[Any]:
+    id_ = parameter("id", sa.String)
+    return sa.union_all(
+        sa.select(constant(1)).where(jobs.c.id == id_),
+        sa.select(constant(1)).where(failed.c.id == id_),
+        sa.select(constant(1)).where(ended.c.id == id_, ended.c.until > compile_.now),
+    )

@@ -21,6 +21,7 @@ from ...envelope import (
     StoredJob,
 )
 from ..transitions import storable
+from .packing import load_ties
 from .schema import COUNTERS, DELAYED, RESERVED, failed, jobs
 
 
@@ -43,12 +44,13 @@ class JobRow(NamedTuple):
     retry_until: float | None
     retried_from: str | None
     history: str | None
+    ties: str | None
     body: str
 
     @property
     def envelope(self) -> Envelope:
         """The job itself."""
-        return Envelope(self.id, self.name, self.queue, self.body, self.retried_from)
+        return _envelope(self)
 
     @property
     def counters(self) -> Counters:
@@ -126,12 +128,13 @@ class FailedRow(NamedTuple):
     pushed_at: float
     history: str | None
     retried_from: str | None
+    ties: str | None
     body: str
 
     def failed_job(self) -> FailedJob:
         """The row as the port's value."""
         return FailedJob(
-            envelope=Envelope(self.id, self.name, self.queue, self.body, self.retried_from),
+            envelope=_envelope(self),
             error=ErrorRecord(
                 self.error_type, self.error_message, self.error_traceback, tuple(json.loads(self.error_causes))
             ),
@@ -145,6 +148,11 @@ class FailedRow(NamedTuple):
 
 
 FAILED_COLUMNS = [failed.c[name] for name in FailedRow._fields]
+
+
+def _envelope(row: JobRow | FailedRow) -> Envelope:
+    ties = None if row.ties is None else load_ties(row.ties, job_id=row.id)
+    return Envelope(row.id, row.name, row.queue, row.body, row.retried_from, ties)
 
 
 def error_parameters(error: ErrorRecord) -> dict[str, object]:

@@ -39,9 +39,14 @@ def _whole_job() -> Sequence[sa.Column[Any]]:
         sa.Column("retry_until", sa.Double),
         sa.Column("retried_from", sa.String(36)),
         sa.Column("history", LONG_TEXT),
+        # What its end is to be told, and the digest of its unique key; both NULL for a job that stands alone.
+        sa.Column("ties", LONG_TEXT),
+        sa.Column("unique_key", sa.String(64)),
         sa.Column("body", LONG_TEXT, nullable=False),
     ]
 
+
+_HAS_KEY = sa.literal_column("unique_key IS NOT NULL", sa.Boolean)
 
 COUNTERS = ("attempts", "errors", "releases", "interruptions")
 
@@ -55,9 +60,13 @@ jobs = sa.Table(
     sa.Column("token", sa.String(64)),
     sa.Column("alone", sa.Boolean(create_constraint=False), nullable=False, server_default=sa.false()),
     sa.Column("progress", LONG_TEXT),
+    # When the unique key is free for others although the job is still there.
+    sa.Column("key_until", sa.Double),
     *_whole_job(),
     sa.UniqueConstraint("id", name="uq_flask_jobs_id"),
     sa.Index("ix_flask_jobs_next", "state", "queue", "at", "seq"),
+    # A key lives as long as the row that has it. Rows without one are left out where the server can do that.
+    sa.Index("uq_flask_jobs_key", "unique_key", unique=True, postgresql_where=_HAS_KEY, sqlite_where=_HAS_KEY),
     **TABLE_OPTIONS,
 )
 
@@ -91,6 +100,45 @@ ended = sa.Table(
     sa.Column("at", sa.Double, nullable=False),
     sa.Column("until", sa.Double, nullable=False),
     sa.Index("ix_flask_jobs_ended_id", "id"),
+    **TABLE_OPTIONS,
+)
+
+# A chain that has not ended: which link (from 1) waits, runs or has failed, and as which job.
+chains = sa.Table(
+    "flask_jobs_chains",
+    metadata,
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("total", sa.Integer, nullable=False),
+    sa.Column("link", sa.Integer, nullable=False),
+    sa.Column("job_id", sa.String(36), nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    **TABLE_OPTIONS,
+)
+
+# A batch and how its members have ended; `total` is the sum of the four numbers after it.
+batches = sa.Table(
+    "flask_jobs_batches",
+    metadata,
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("name", LONG_TEXT, nullable=False),
+    *(sa.Column(count, sa.Integer, nullable=False) for count in ("total", "pending", "done", "failed", "skipped")),
+    sa.Column("allow_failures", sa.Boolean(create_constraint=False), nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("cancelled_at", sa.Double),
+    sa.Column("finished_at", sa.Double),
+    sa.Column("callbacks", sa.Integer, nullable=False),
+    sa.Index("ix_flask_jobs_batches_finished", "finished_at"),
+    **TABLE_OPTIONS,
+)
+
+# The later links of a chain and the callbacks of chains and batches, each whole, until the step that pushes it.
+planned = sa.Table(
+    "flask_jobs_planned",
+    metadata,
+    sa.Column("owner", sa.String(36), primary_key=True),
+    sa.Column("role", sa.String(10), primary_key=True),
+    sa.Column("place", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("push", LONG_TEXT, nullable=False),
     **TABLE_OPTIONS,
 )
 

@@ -20,7 +20,7 @@ CONNECT_TIMEOUT = 3
 ANSWER_TIMEOUT = 10
 """Seconds that a server has to answer."""
 
-# A server that closed a connection in the meantime would be noticed only by the next statement.
+# A connection that was lost without a word on the way would be noticed only by the next statement.
 _IDLE = 1.0
 
 # Which Python drivers serve, the best first, and how each is installed.
@@ -63,7 +63,7 @@ def open_postgresql(url: sa.URL) -> sa.Engine:
     engine = sa.create_engine(
         url, isolation_level="AUTOCOMMIT", connect_args=given, pool_reset_on_return=None, pool_timeout=ANSWER_TIMEOUT
     )
-    sa.event.listen(engine, "checkout", _refuse_closed)
+    sa.event.listen(engine, "checkout", _refuse_what_has_ended)
     return engine
 
 
@@ -104,6 +104,7 @@ def _note_use(_connection: DBAPIConnection | None, entry: ConnectionPoolEntry) -
 
 
 def _ping_idle(connection: Any, entry: ConnectionPoolEntry, _proxy: PoolProxiedConnection) -> None:
+    _refuse_closed(connection._sock)
     if clock.monotonic() - entry.info[PREPARED] < _IDLE:
         return
     try:
@@ -112,11 +113,15 @@ def _ping_idle(connection: Any, entry: ConnectionPoolEntry, _proxy: PoolProxiedC
         raise sa.exc.DisconnectionError from error
 
 
-def _refuse_closed(connection: Any, _entry: ConnectionPoolEntry, _proxy: PoolProxiedConnection) -> None:
+def _refuse_what_has_ended(connection: Any, _entry: ConnectionPoolEntry, _proxy: PoolProxiedConnection) -> None:
+    _refuse_closed(connection)
+
+
+def _refuse_closed(socket: Any) -> None:
     """A server that ends a session says so, and that is all an idle connection ever has to read."""
     poll = select.poll()
     try:
-        poll.register(connection.fileno(), select.POLLIN)
+        poll.register(socket.fileno(), select.POLLIN)
     except Exception as error:  # whatever it says, this connection is of no use
         raise sa.exc.DisconnectionError from error
     if poll.poll(0):

@@ -44,6 +44,14 @@ def refused_statement(said: str, where: str) -> StoreRefused:
     return StoreRefused(f"{where} refused a statement ({said}); nothing was written.")
 
 
+def lost_connection(said: str, where: str, stored: Stored) -> ConnectionLost:
+    """The error where the server did not answer, or not to the end."""
+    return ConnectionLost(
+        f"The connection to {where} failed: {said.rstrip('.')}. Is it running, and does the url lead to it?",
+        stored=stored,
+    )
+
+
 def without_connection(error: BaseException, where: str) -> ConnectionLost | None:
     """The error where the pool had no connection to give."""
     if not isinstance(error, sa.exc.TimeoutError):

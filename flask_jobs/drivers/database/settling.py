@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
 
 from ...envelope import Ack, Fail, Hook, Progress, Release, Reservation, Settled, Settlement
 from .bell import Bell
+from .bookings import Bookings
+from .ended import Ended
+from .following import Following
+from .keys import digest_of
 from .pushing import select_head
 from .remembering import Memory
 from .rows import counter_parameters, dump_progress, error_parameters, history_after
@@ -24,22 +29,14 @@ _HELD = (
 
 
 class Settling:
-    """Applies settlements and everything else that a receipt gives a right to.
-
-    `free` lets others have the turns that a job had booked, within the transaction.
-    """
+    """Applies settlements and everything else that a receipt gives a right to."""
 
     def __init__(
-        self,
-        compile_: Compiler,
-        memory: Memory,
-        bell: Bell,
-        *,
-        retry_after: float,
-        free: Callable[[OwnTransaction, str], object],
+        self, compile_: Compiler, memory: Memory, bell: Bell, following: Following, *, retry_after: float
     ) -> None:
         self._retry_after = retry_after
-        self._free = free
+        self._compile = compile_
+        self._following = following
         self._bell = bell
         self._memory = memory
         self._note_end = memory.noting_end(*_HELD)
@@ -51,27 +48,40 @@ class Settling:
         self._note_progress = compile_(
             sa.update(jobs).where(*_HELD).values(progress=parameter("progress_now", sa.Text))
         )
+        self._give_back_key = compile_(sa.update(jobs).where(*_HELD).values(unique_key=sa.null(), key_until=sa.null()))
         self._held_by = compile_(compile_.dialect.holding(_held_by()))
         self._recover = compile_(_recover())
         self._head = compile_(select_head())
 
+    @cached_property
+    def _bookings(self) -> Bookings:
+        return Bookings(self._compile)
+
     def settle(self, transaction: OwnTransaction, settlements: Sequence[Settlement]) -> Settled:
         """Apply the settlements whose deliveries are live, with what follows, and say which came too late."""
         acks = [settlement for settlement in settlements if isinstance(settlement, Ack)]
-        stale = self._ack(transaction, acks)
+        stale = self._ack(transaction, [ack for ack in acks if not _is_tied(ack)])
+        ended: list[Ack | Fail] = []
+        if tied := [ack for ack in acks if _is_tied(ack)]:
+            ended += self.end_tied(transaction, tied)
+            stale += self.unknown(transaction, _without(tied, ended))
         for settlement in settlements:
             match settlement:
                 case Release() if not self._release(transaction, settlement):
                     stale.append(settlement)
-                case Fail() if not self._fail(transaction, settlement):
-                    stale.append(settlement)
+                case Fail():
+                    if self._fail(transaction, settlement):
+                        ended.append(settlement)
+                    elif not self._was_applied(transaction, settlement):
+                        stale.append(settlement)
                 case _:
                     pass
+        followed = self._following.tell(transaction, [one for one in map(Ended.by, ended) if one is not None])
         self._bell.ring(
             transaction, {one.reservation.envelope.queue for one in settlements if isinstance(one, Release)}
         )
         self._memory.prune(transaction, len(settlements))
-        return Settled(tuple(stale))
+        return Settled(tuple(stale), tuple(followed))
 
     def renew(self, transaction: OwnTransaction, reservations: Sequence[Reservation]) -> list[Reservation]:
         """Extend the live leases, and return the deliveries whose lease is over."""
@@ -86,6 +96,10 @@ class Settling:
         """Store the progress beside the job, if the delivery is live."""
         parameters = {**_receipt(reservation), "progress_now": dump_progress(progress)}
         return transaction.run(self._note_progress, parameters) == 1
+
+    def give_back_key(self, transaction: OwnTransaction, reservation: Reservation) -> bool:
+        """Give back the unique key of the running job, if the delivery is live."""
+        return transaction.run(self._give_back_key, _receipt(reservation)) == 1
 
     def recover(self, transaction: OwnTransaction, token: str, keep: Collection[str]) -> int:
         """Put back at the head of their queues what the token holds and is not kept, in the order of the pop."""
@@ -109,9 +123,19 @@ class Settling:
             return []
         return self.unknown(transaction, acks)
 
+    def end_tied(self, transaction: OwnTransaction, acks: Sequence[Ack]) -> Sequence[Ack]:
+        """End the live deliveries of jobs with ties, and give those that were ended by this."""
+        ended = []
+        for ack in acks:
+            row = as_row("ack", ack.reservation)
+            if transaction.run(self._note_end, row):
+                transaction.run(self._remove, row)
+                ended.append(ack)
+        return ended
+
     def unknown(self, transaction: OwnTransaction, acks: Sequence[Ack]) -> list[Settlement]:
         """Those that have never been applied."""
-        return [ack for ack in acks if not self._was_applied(transaction, ack, as_row("ack", ack.reservation))]
+        return [ack for ack in acks if not self._was_applied(transaction, ack)]
 
     def _release(self, transaction: OwnTransaction, release: Release) -> bool:
         row = {
@@ -121,26 +145,40 @@ class Settling:
             "past": history_after(release.reservation, release.entry),
         }
         if not transaction.run(self._note_release, row):
-            return self._was_applied(transaction, release, row)
+            return self._was_applied(transaction, release)
         transaction.run(self._put_back, row)
         return True
 
     def _fail(self, transaction: OwnTransaction, fail: Fail) -> bool:
+        """Record the failure, and say whether this has ended the job."""
         row = {
             **as_row("fail", fail.reservation),
             **error_parameters(fail.error),
             **counter_parameters(fail.counters),
             "past": history_after(fail.reservation, fail.entry),
+            # As it was pushed: one that was given back early is taken again by a retry.
+            "key_again": digest_of(fail.reservation.envelope.ties),
         }
         if not transaction.run(self._note_end, row):
-            return self._was_applied(transaction, fail, row)
+            return False
         transaction.run(self._record, row)
         transaction.run(self._remove, row)
-        self._free(transaction, fail.reservation.envelope.id)
+        self._bookings.free(transaction, fail.reservation.envelope.id)
         return True
 
-    def _was_applied(self, transaction: OwnTransaction, settlement: Settlement, row: Mapping[str, object]) -> bool:
-        return self._memory.knows(transaction, settlement.reservation.envelope.id, str(row["settlement"]))
+    def _was_applied(self, transaction: OwnTransaction, settlement: Settlement) -> bool:
+        reservation = settlement.reservation
+        kind = f"{type(settlement).__name__.lower()} {reservation.receipt}"
+        return self._memory.knows(transaction, reservation.envelope.id, kind)
+
+
+def _is_tied(ack: Ack) -> bool:
+    return ack.reservation.envelope.ties is not None
+
+
+def _without(acks: Sequence[Ack], ended: Sequence[Ack | Fail]) -> list[Ack]:
+    receipts = {one.reservation.receipt for one in ended}
+    return [ack for ack in acks if ack.reservation.receipt not in receipts]
 
 
 def _receipt(reservation: Reservation) -> dict[str, object]:
@@ -169,12 +207,13 @@ def _put_back(compile_: Compiler) -> sa.Update:
 
 
 def _record(compile_: Compiler) -> sa.Insert:
-    kept = ("id", "name", "queue", "body", "pushed_at", "retry_until", "retried_from")
+    kept = ("id", "name", "queue", "body", "pushed_at", "retry_until", "retried_from", "ties")
     written: dict[str, sa.ColumnElement[Any]] = {
         **{name: jobs.c[name] for name in kept},
         **{name: parameter(name, sa.Integer) for name in COUNTERS},
         **{f"error_{part}": parameter(f"error_{part}", sa.Text) for part in ("type", "message", "traceback", "causes")},
         "history": parameter("past", sa.Text),
+        "unique_key": parameter("key_again", sa.String),
         "failed_at": compile_.now,
         "hook": sa.literal_column(f"'{Hook.PENDING.value}'", sa.String),
     }

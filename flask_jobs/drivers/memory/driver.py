@@ -155,6 +155,12 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
                 used += expected
         return taken
 
+    def take(self, job: Job, token: str) -> Reservation:
+        """Reserve one job by itself."""
+        now = self.now()
+        self._reserve(job, token, now, alone=True)
+        return _reservation(job, now)
+
     def _reserve(self, job: Job, token: str, now: float, *, alone: bool) -> None:
         job.counters = replace(job.counters, attempts=job.counters.attempts + 1)
         job.token, job.alone = token, alone

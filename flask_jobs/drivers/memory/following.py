@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ... import validation
 from ...driver import PORTION, HoldsKeys, RunsBatches, RunsChains
-from ...envelope import Batch, Chain, Envelope, Followed, Push, Pushed, Role, StoredBatch, StoredChain, Ties
+from ...envelope import BatchPush, ChainPush, Envelope, Followed, Push, Pushed, Role, StoredBatch, StoredChain, Ties
 from ...validation import queue_name
 from ..transitions import End, callbacks_due, counted, has_failed_before
 from .shelves import Job
@@ -18,7 +18,7 @@ from .stock import Stock
 class _Chain:
     """A chain that has not ended; `job_id` is the link that waits, runs or has failed."""
 
-    plan: Chain
+    plan: ChainPush
     link: int
     job_id: str
     created_at: float
@@ -57,7 +57,7 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
         with self.changing:
             return self.held_by(digest, self.now())
 
-    def push_chain(self, chain: Chain) -> Pushed:
+    def push_chain(self, chain: ChainPush) -> Pushed:
         """Store the chain and push its first link."""
         for push in _all(chain.links, chain.catch):
             queue_name(push.envelope.queue)
@@ -74,7 +74,7 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
             chain = self._chains.get(chain_id)
             return None if chain is None else chain.shown()
 
-    def push_batch(self, batch: Batch) -> list[Pushed]:
+    def push_batch(self, batch: BatchPush) -> list[Pushed]:
         """Store the batch and push its members."""
         for push in _all(batch.members, *batch.callbacks.values()):
             queue_name(push.envelope.queue)
@@ -145,6 +145,13 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
         ties = job.envelope.ties
         if ties is not None and ties.chain in self._chains and not ties.is_callback:
             self._chains[ties.chain].job_id = job.envelope.id
+
+    def forget_chain(self, envelope: Envelope) -> None:
+        """Forget the chain whose failed link this is, for it will not be retried."""
+        ties = envelope.ties
+        chain = None if ties is None or ties.chain is None else self._chains.get(ties.chain)
+        if chain is not None and chain.job_id == envelope.id:
+            del self._chains[chain.plan.id]
 
     def _tell_chain(self, chain_id: str, link: int, end: End) -> Iterator[Followed]:
         chain = self._chains.get(chain_id)

@@ -10,9 +10,10 @@ from ...envelope import Ack, After, Counters, Fail, Push, Release, Room, Settlem
 from ...errors import InvalidArgument
 from ...history import extended
 from ...validation import queue_name
+from ..transitions import End
 from .keys import SEPARATOR
 from .scripts import Argument
-from .values import encoded, error_text, history_text, instant_text
+from .values import encoded, error_text, history_text, instant_text, ties_text
 
 ENOUGH = 8_000_000
 """Bytes of bodies after which a portion ends, so that no other client waits long for it."""
@@ -35,21 +36,30 @@ def push_arguments(pushes: Sequence[Push]) -> list[Argument]:
     """The arguments of the script that stores a portion."""
     arguments: list[Argument] = [len(pushes)]
     for push in pushes:
-        envelope = push.envelope
-        if SEPARATOR in envelope.name:
-            raise InvalidArgument(f"{envelope.name!r} is no job name: it has a control character in it.")
-        is_delayed = not (isinstance(push.due, After) and push.due.seconds <= 0)
-        arguments += [
-            envelope.id,
-            envelope.queue,
-            "1" if push.front else "",
-            instant_text(push.due) if is_delayed else "",
-            instant_text(push.retry_until),
-            encoded(envelope.name),
-            envelope.retried_from or "",
-            encoded(envelope.body),
-        ]
+        *plain, name, rest = _fields(push)
+        arguments += [*plain, encoded(name), encoded(rest)]
     return arguments
+
+
+def packed(push: Push | None) -> Argument:
+    """A push that is planned, as a script unpacks it; empty for none."""
+    return b"" if push is None else encoded(SEPARATOR.join(_fields(push)))
+
+
+def _fields(push: Push) -> list[str]:
+    envelope = push.envelope
+    if SEPARATOR in envelope.name:
+        raise InvalidArgument(f"{envelope.name!r} is no job name: it has a control character in it.")
+    is_delayed = not (isinstance(push.due, After) and push.due.seconds <= 0)
+    return [
+        envelope.id,
+        envelope.queue,
+        "1" if push.front else "",
+        instant_text(push.due) if is_delayed else "",
+        instant_text(push.retry_until),
+        envelope.name,
+        SEPARATOR.join([envelope.retried_from or "", ties_text(envelope.ties), "", envelope.body]),
+    ]
 
 
 def pop_arguments(queues: Sequence[str], token: str, room: Room) -> list[Argument]:
@@ -63,21 +73,29 @@ def pop_arguments(queues: Sequence[str], token: str, room: Room) -> list[Argumen
 
 def settle_arguments(settlements: Sequence[Settlement]) -> tuple[list[Argument], list[Settlement]]:
     """The arguments of a settling, and the settlements in the order in which the script numbers them."""
-    acks: dict[tuple[str, str], list[Settlement]] = {}
+    acks: dict[tuple[str, str, str], list[Settlement]] = {}
     others: list[Release | Fail] = []
     for settlement in settlements:
         match settlement:
             case Ack(reservation):
-                acks.setdefault((reservation.envelope.queue, reservation.receipt), []).append(settlement)
+                key = (reservation.envelope.queue, reservation.receipt, _ending(settlement))
+                acks.setdefault(key, []).append(settlement)
             case Release() | Fail():
                 others.append(settlement)
     arguments: list[Argument] = [len(acks)]
-    for (queue, receipt), group in acks.items():
-        arguments += [queue, receipt, len(group), *[ack.reservation.envelope.id for ack in group]]
+    for key, group in acks.items():
+        arguments += [*key, len(group), *[ack.reservation.envelope.id for ack in group]]
     arguments.append(len(others))
     for other in others:
         arguments += _other(other)
     return arguments, [*[ack for group in acks.values() for ack in group], *others]
+
+
+def _ending(ack: Ack) -> str:
+    """How a job has ended that must be told of it; empty for one that stands alone, and is told of nothing."""
+    if ack.reservation.envelope.ties is None:
+        return ""
+    return End.of(ack).value
 
 
 def _other(settlement: Release | Fail) -> list[Argument]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import time
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 from urllib.parse import unquote, urlsplit
@@ -43,7 +44,9 @@ CONNECT_LIMIT = 2.0
 COMMAND_LIMIT = 5.0
 """Seconds for an answer, unless the URL says otherwise (``?socket_timeout=``)."""
 
-_HOPS = 5
+# How long to wait for a Cluster that is moving our keys, in seconds after each try. While it does, some keys are here
+# and some there: no script may run before all are in one place, so it is not followed to where it points meanwhile.
+_MOVING = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 
 # Before version 5.3 the pool asked for the command's name, since then it warns of it.
 _parameters = inspect.signature(redis.ConnectionPool.get_connection).parameters
@@ -77,6 +80,8 @@ _WORDS = {
 # Servers before version 7 wrap the error of a command within a script, so the word may stand anywhere.
 _WORD = re.compile(rf"\b({'|'.join([*_ADVICE, *_UNAVAILABLE])})\b")
 
+
+_MOVED = (MovedError, AskError, TryAgainError)
 
 # What the server itself has said; it did not carry the command out.
 _ANSWERS = (ResponseError, AuthenticationError, BusyLoadingError)
@@ -130,12 +135,13 @@ class Server:
 
         Raises `ConnectionLost`, which says whether the command can have been carried out, or `StoreRefused`.
         """
-        for _ in range(_HOPS):
+        for pause in _MOVING:
             try:
                 return self._run_once(command)
-            except (MovedError, AskError):
+            except _MOVED:
                 self._route.renew()
-        raise ConnectionLost("The Redis Cluster is moving our keys and no node takes the command. Nothing was sent.")
+                time.sleep(pause)
+        raise ConnectionLost("The Redis Cluster is moving our keys and no node takes the command. Nothing was done.")
 
     def close(self) -> None:
         """Close the connections, unless they are the caller's."""
@@ -172,12 +178,15 @@ class Server:
             self._refuse(error)
         except (RedisError, RedisClusterException, OSError) as error:
             self._route.renew()
-            raise ConnectionLost(f"Redis cannot be reached ({_line(error)}). Nothing was sent.") from error
+            raise ConnectionLost(
+                f"Redis cannot be reached ({_line(error)}). Nothing was sent. Is it running, and does the connection's "
+                "url lead to it?"
+            ) from error
 
     def _refuse(self, error: RedisError) -> NoReturn:
         if isinstance(error, NoScriptError):
             raise UnknownScript from None
-        if isinstance(error, MovedError | AskError) and isinstance(self._route, ClusterRoute):
+        if isinstance(error, _MOVED) and isinstance(self._route, ClusterRoute):
             raise error
         word = _word(error)
         if word in _UNAVAILABLE or word == "READONLY":

@@ -11,18 +11,30 @@ from redis import Redis, RedisCluster
 from ... import clock as time
 from ...config import Clock
 from ...driver import PORTION, KeepsLocks, Renewable, TracksProgress
-from ...envelope import Exchange, Popped, Progress, Push, Pushed, Reservation, Room, Settled, Settlement, Sizes
-from ...errors import ConnectionLost, StoreRefused
+from ...envelope import (
+    Exchange,
+    Popped,
+    Progress,
+    Push,
+    Pushed,
+    Reservation,
+    Room,
+    Settled,
+    Settlement,
+    Sizes,
+)
 from ...validation import queue_name
-from .arguments import pop_arguments, push_arguments, push_portions, settle_arguments
+from .arguments import pop_arguments, settle_arguments
 from .checks import check_server
 from .client import Server
 from .failed import RedisFailedJobs
+from .following import RedisFollowing
 from .keys import Keys, member
 from .operators import RedisOperators
-from .scripts import Scripts
+from .pushing import Answers, push_all
+from .scripts import Argument, Scripts
 from .store import RedisStore
-from .values import decoded, progress_text, reclaimed, reservation
+from .values import decoded, followed, progress_text, reclaimed, reservation
 
 WORK = b"work"
 """What an element of a notify list says when there is work; any other only says that it is time to look."""
@@ -31,7 +43,7 @@ LOOK_EVERY = 0.5
 """Seconds after which a waiting worker looks whether it is to stop, and whether it missed a wake-up."""
 
 
-class RedisDriver(RedisOperators, RedisFailedJobs, Renewable, TracksProgress, KeepsLocks):
+class RedisDriver(RedisFollowing, RedisOperators, RedisFailedJobs, Renewable, TracksProgress, KeepsLocks):
     """Jobs in Redis or Valkey. `client` is a URL, or a client that stays the caller's to close.
 
     `prefix` and `connection` make up the head of all keys; drivers with the same two share their jobs. `clock` is
@@ -62,19 +74,7 @@ class RedisDriver(RedisOperators, RedisFailedJobs, Renewable, TracksProgress, Ke
 
     def push(self, pushes: Sequence[Push]) -> list[Pushed]:
         """Store the jobs in portions, each whole or not at all; an error says how many were stored before it."""
-        for push in pushes:
-            queue_name(push.envelope.queue)
-        portions = [(portion, push_arguments(portion)) for portion in push_portions(pushes)]
-        pushed: list[Pushed] = []
-        for portion, arguments in portions:
-            try:
-                answers = self._scripts.run("push", *arguments)
-            except (ConnectionLost, StoreRefused) as error:
-                if pushed:
-                    error.add_note(f"{len(pushed)} of {len(pushes)} jobs were stored before.")
-                raise
-            pushed += [Pushed(push.envelope.id, stored == 1) for push, stored in zip(portion, answers, strict=True)]
-        return pushed
+        return push_all(pushes, self._send) or [] if pushes else []
 
     def pop(self, queues: Sequence[str], token: str, room: Room) -> Popped:
         """Reserve what is due, in one script."""
@@ -82,20 +82,19 @@ class RedisDriver(RedisOperators, RedisFailedJobs, Renewable, TracksProgress, Ke
 
     def settle(self, settlements: Sequence[Settlement]) -> Settled:
         """Settle in portions, one script for each."""
-        stale: list[Settlement] = []
+        settled = Settled()
         for start in range(0, len(settlements), PORTION):
             arguments, order = settle_arguments(settlements[start : start + PORTION])
-            stale += [order[number] for number in self._scripts.run("settle", *arguments)]
-        return Settled(tuple(stale))
+            settled = _joined(settled, _settled(self._scripts.run("settle", *arguments), order))
+        return settled
 
     def exchange(self, settlements: Sequence[Settlement], queues: Sequence[str], token: str, room: Room) -> Exchange:
         """Settle and pop in one script."""
         first, rest = settlements[:-PORTION], settlements[-PORTION:]
-        stale = list(self.settle(first).stale)
+        settled = self.settle(first)
         arguments, order = settle_arguments(rest)
-        late, answer = self._scripts.run("exchange", *arguments, *pop_arguments(queues, token, room))
-        stale += [order[number] for number in late]
-        return Exchange(Settled(tuple(stale)), _popped(answer, token))
+        answer, found = self._scripts.run("exchange", *arguments, *pop_arguments(queues, token, room))
+        return Exchange(_joined(settled, _settled(answer, order)), _popped(found, token))
 
     def recover(self, token: str, keep: Collection[str] = ()) -> int:
         """Put back what the pop with this token holds: found by a scan of what is reserved, moved by one script."""
@@ -150,12 +149,26 @@ class RedisDriver(RedisOperators, RedisFailedJobs, Renewable, TracksProgress, Ke
         """Close the connections, unless the client was passed in."""
         self._server.close()
 
+    def _send(self, portion: list[Argument], is_last: bool) -> Answers:
+        answers: Answers = self._scripts.run("push", *portion)
+        return answers
+
     def _held(self, queue: str, token: str) -> list[tuple[bytes, str]]:
         """Members and ids of what the token holds, in the order of the pop."""
         pattern = member("[01]" + re.sub(r"([\\*?\[\]])", r"\\\1", token), "*")
         found = self._scan("ZSCAN", self._keys.of_queue("reserved", queue), "MATCH", pattern)
         held = sorted({(float(lease), name) for name, lease in zip(found[::2], found[1::2], strict=True)})
         return [(name, decoded(name).rpartition("\x1f")[2]) for _, name in held]
+
+
+def _settled(answer: Any, order: Sequence[Settlement]) -> Settled:
+    late, arrived = answer
+    followers = [followed(*arrived[i : i + 3]) for i in range(0, len(arrived), 3)]
+    return Settled(tuple([order[number] for number in late]), tuple(followers))
+
+
+def _joined(first: Settled, then: Settled) -> Settled:
+    return Settled(first.stale + then.stale, first.followed + then.followed)
 
 
 def _popped(answer: Any, token: str) -> Popped:

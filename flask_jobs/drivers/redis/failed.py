@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from ...driver import PORTION, StoresFailedJobs
 from ...envelope import FailedJob, Hook
 from ...validation import queue_name
+from ..transitions import key_held
 from .client import Server
 from .keys import Keys
 from .scripts import Scripts
-from .values import failed_job
+from .values import decoded, failed_job
 
 
 class RedisFailedJobs(StoresFailedJobs):
@@ -47,7 +49,10 @@ class RedisFailedJobs(StoresFailedJobs):
 
     def retry(self, job_id: str, new_id: str) -> bool:
         """Put the failed job back under `new_id`, in one script."""
-        return bool(self._scripts.run("retry", 1, job_id, new_id))
+        done, held = self._scripts.run("retry", 1, job_id, new_id)
+        if held and (failed := self.find_failed(job_id)) is not None:
+            raise key_held(failed.envelope, decoded(held[1]))
+        return bool(done)
 
     def retry_many(
         self,
@@ -59,12 +64,12 @@ class RedisFailedJobs(StoresFailedJobs):
         limit: int = PORTION,
     ) -> list[tuple[str, str]]:
         """Retry the oldest failed jobs up to a position: found by their index, moved by one script."""
-        while old := self._oldest(queue, name, high=str(upto), limit=min(limit, PORTION)):
+        for old in self._oldest(queue, name, high=str(upto), limit=limit):
             pairs = [(job_id, new_id()) for job_id in old]
-            done = self._scripts.run("retry", len(pairs), *[part for pair in pairs for part in pair])
+            done, _ = self._scripts.run("retry", len(pairs), *[part for pair in pairs for part in pair])
             if done:
                 return [pairs[number] for number in done]
-            # Somebody else has retried or forgotten exactly these meanwhile; there may be others.
+            # All of these are held back by their unique keys, or were retried meanwhile; there may be others.
         return []
 
     def forget(self, job_id: str) -> bool:
@@ -74,7 +79,7 @@ class RedisFailedJobs(StoresFailedJobs):
     def flush(self, *, older_than: float | None = None, queue: str | None = None, limit: int = PORTION) -> int:
         """Delete up to `limit` failed jobs: found by their index, deleted by one script."""
         until = None if older_than is None else self._scripts.now() - older_than
-        while old := self._oldest(queue, None, until=until, limit=min(limit, PORTION)):
+        for old in self._oldest(queue, None, until=until, limit=limit):
             forgotten = int(self._scripts.run("forget", len(old), *old))
             if forgotten:
                 return forgotten
@@ -86,9 +91,12 @@ class RedisFailedJobs(StoresFailedJobs):
 
     def _oldest(
         self, queue: str | None, name: str | None, *, limit: int, high: str = "+inf", until: float | None = None
-    ) -> list[str]:
-        found = self._matching(queue, name, high=high, until=until, limit=limit, ascending=True)
-        return [job_id.decode() for job_id, *_ in found]
+    ) -> Iterator[list[str]]:
+        """Portions of up to `limit` ids, in the order of their positions."""
+        most = min(limit, PORTION)
+        found = self._matching(queue, name, high=high, until=until, limit=None, ascending=True)
+        while portion := [job_id.decode() for job_id, *_ in islice(found, most)]:
+            yield portion
 
     def _matching(
         self,

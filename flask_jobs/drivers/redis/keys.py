@@ -2,7 +2,7 @@
 
 Under the head ``{prefix:connection}:`` there are
 
-====================  ===========  =====================================================================
+====================  ===========  ==================================================================================
 ``jobs``              hash         id: the stored job (fields and body, see `values`)
 ``head:QUEUE``        list         ids pushed to the front or recovered
 ``ready:QUEUE``       list         ids that wait for nothing but a worker
@@ -14,13 +14,18 @@ Under the head ``{prefix:connection}:`` there are
 ``turns``             hash         queue: whose turn it is, the ready ones' or the due ones'
 ``progress``          hash         id: what a running job says of itself
 ``failed``            hash         id: the failed record; ``failed:*`` are its indexes
+``keys``              hash         digest of a unique key: the id of the job that holds it, and its bound
+``chain:ID``          hash         a chain that has not ended: which link is under way, and the jobs planned after it
+``batch:ID``          hash         a batch: its counts, and the callbacks that have not been pushed
+``batches``           sorted set   ids of batches, all at 0, so that they are paged by id
+``batches:over``      sorted set   ids of batches that may be pruned, by the instant they finished
 ``ended:*``           hashes       ids and settlements that are remembered
 ``lock:KEY``          hash         who holds places of a lock; ``locks`` says when to look whether they still do
 ``limit:KEY``         hash         where a limit is to be searched for room
 ``slices:KEY``        sorted set   what is taken of each of its slices of time
 ``bookings``          hash         id: the turns that a job has booked; ``bookings:until`` says until when
 ``tally:KEY``         hash         a count and its end
-====================  ===========  =====================================================================
+====================  ===========  ==================================================================================
 
 What is remembered, and what no job hangs on (limits, bookings, counts, locks that have an end of their own), expires;
 nothing else does.

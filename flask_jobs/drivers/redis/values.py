@@ -1,13 +1,14 @@
 """What is stored in Redis, as text, and the values of the port that are made of it.
 
 A stored job is its fields in a fixed order and then its body, with a separator between: a script splits off the
-few fields it needs and carries the rest along.
+few fields it needs and carries the rest along. What the job is tied to is one of the fields, with a separator of its
+own, and empty for a job that stands alone. A planned push is what the script that stores it takes, joined likewise.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ... import history
@@ -18,18 +19,24 @@ from ...envelope import (
     Envelope,
     ErrorRecord,
     FailedJob,
+    Followed,
     Hook,
+    Key,
     Progress,
     Reclaimed,
     Reservation,
     State,
+    StoredBatch,
+    StoredChain,
     StoredJob,
+    Ties,
     When,
 )
 from ..transitions import storable
 from .keys import SEPARATOR
 
 _LINE = "\x1e"
+_TIE = "\x1d"
 
 
 class StoredFields(NamedTuple):
@@ -44,17 +51,19 @@ class StoredFields(NamedTuple):
     pushed_at: str
     retry_until: str
     retried_from: str
+    ties: str
     history: str
     body: str
 
     @classmethod
     def parse(cls, value: bytes) -> StoredFields:
         """The fields of a stored value."""
-        return cls._make(decoded(value).split(SEPARATOR, 10))
+        return cls._make(decoded(value).split(SEPARATOR, 11))
 
     def envelope(self, job_id: str) -> Envelope:
         """The job itself."""
-        return Envelope(job_id, self.name, self.queue, self.body, self.retried_from or None)
+        ties = _ties(self.ties) if self.ties else None
+        return Envelope(job_id, self.name, self.queue, self.body, self.retried_from or None, ties)
 
     def counters(self, *, delivered: int = 0) -> Counters:
         """What is counted of it; `delivered` is 1 for a delivery under way, which the store does not count yet."""
@@ -81,6 +90,24 @@ def instant_text(when: When | None) -> str:
     return f"+{when.seconds!r}" if isinstance(when, After) else repr(when.instant)
 
 
+def ties_text(ties: Ties | None) -> str:
+    """What a job is tied to as it is stored, so that a script can split it; empty for a job that stands alone."""
+    if ties is None:
+        return ""
+    key = ties.key
+    parts = [
+        "" if key is None else key.digest,
+        "" if key is None else json.dumps(key.said),
+        "1" if key is not None and key.until_processing else "",
+        "" if key is None or key.seconds is None else repr(key.seconds),
+        ties.chain or "",
+        str(ties.link),
+        ties.batch or "",
+        "1" if ties.is_callback else "",
+    ]
+    return _TIE.join(parts)
+
+
 def history_text(entries: Sequence[Entry]) -> str:
     """A history as it is stored: one JSON array a line, so that a script can add to it."""
     return _LINE.join((history.dump([entry]) or "")[1:-1] for entry in entries)
@@ -104,6 +131,53 @@ def reclaimed(job_id: bytes, value: bytes, charged: bytes) -> Reclaimed:
     """What a pop says of an expired lease that it took in."""
     fields = StoredFields.parse(value)
     return Reclaimed(fields.envelope(decoded(job_id)), int(fields.attempts) + 1, charged == b"1")
+
+
+def followed(job_id: bytes, value: bytes, holder: bytes) -> Followed:
+    """A job that was stored in the step that ended another, or dropped because its key is held."""
+    return Followed(StoredFields.parse(value).envelope(decoded(job_id)), decoded(holder) or None)
+
+
+def stored_chain(chain_id: str, found: Mapping[bytes, bytes]) -> StoredChain | None:
+    """A chain as an operator sees it; None if it is gone, or damaged."""
+    try:
+        total, link = int(found[b"total"]), int(found[b"link"])
+        planned = [found[b"%d" % place] for place in range(link + 1, total + 1)]
+        return StoredChain(
+            id=chain_id,
+            total=total,
+            link=link,
+            job_id=decoded(found[b"job"]),
+            created_at=float(found[b"created"]),
+            waiting=tuple(map(_planned, planned)),
+            catch=_planned(found[b"catch"]) if b"catch" in found else None,
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def stored_batch(batch_id: str, state: Sequence[bytes | None]) -> StoredBatch | None:
+    """A batch as an operator sees it, made of what the script gives; None if it is gone, or damaged."""
+    try:
+        name, *texts = [decoded(part or b"") for part in state]
+        total, pending, done, failed, skipped, allow, created, cancelled, finished, callbacks, pushing = texts
+        return StoredBatch(
+            id=batch_id,
+            name=name,
+            total=int(total),
+            pending=int(pending),
+            done=int(done),
+            failed=int(failed),
+            skipped=int(skipped),
+            allow_failures=bool(allow),
+            created_at=float(created),
+            cancelled_at=_number(cancelled),
+            finished_at=_number(finished),
+            callbacks=int(callbacks),
+            is_whole=int(pushing) == 0,
+        )
+    except ValueError:
+        return None
 
 
 def stored_job(job_id: bytes, value: bytes, state: bytes, at: bytes, progress: bytes) -> StoredJob:
@@ -157,6 +231,27 @@ def _progress(text: bytes) -> Progress | None:
         return None
     done, total, message = json.loads(text)
     return Progress(done, total, message)
+
+
+def _planned(push: bytes) -> Envelope:
+    """The job of a push that is planned; `ValueError` if it is damaged."""
+    job_id, queue, _, _, _, name, origin, ties, _, body = decoded(push).split(SEPARATOR, 9)
+    return Envelope(job_id, name, queue, body, origin or None, _ties(ties) if ties else None)
+
+
+def _ties(text: str) -> Ties | None:
+    # The scripts have looked at their shape. Whatever a foreign hand has put into that must keep no job from being run.
+    try:
+        digest, said, until_processing, bound, chain, link, batch, callback = text.split(_TIE)
+        return Ties(
+            key=Key(digest, json.loads(said), bool(until_processing), _number(bound)) if digest else None,
+            chain=chain or None,
+            link=int(link),
+            batch=batch or None,
+            is_callback=bool(callback),
+        )
+    except ValueError:
+        return None
 
 
 def _history(text: str) -> tuple[Entry, ...]:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ...driver import Driver, RunsBatches, StoresFailedJobs
-from ...envelope import Ack, After, Batch, Key, Push, Reservation, Role, StoredBatch, Ties
+from ...envelope import Ack, After, BatchPush, Key, Push, Reservation, Role, StoredBatch, Ties
 from ...ids import new_id
 from .support import Advance, Contract, envelope, fail, pop, pop_one, release, roomy
 
@@ -21,7 +21,7 @@ def member(batch_id: str, *, key: Key | None = None, queue: str = "default") -> 
     return Push(envelope(queue=queue, ties=Ties(batch=batch_id, key=key)))
 
 
-def batch(size: int = 3, *, allow_failures: bool = False, key: Key | None = None) -> Batch:
+def batch(size: int = 3, *, allow_failures: bool = False, key: Key | None = None) -> BatchPush:
     """A batch with all callbacks, which go to a queue of their own; its first member may hold a unique key."""
     id_ = new_id()
     callbacks = {
@@ -29,7 +29,7 @@ def batch(size: int = 3, *, allow_failures: bool = False, key: Key | None = None
         for role, name in CALLBACKS.items()
     }
     members = tuple(member(id_, key=None if place else key) for place in range(size))
-    return Batch(id_, members, "statements", callbacks, allow_failures)
+    return BatchPush(id_, members, "statements", callbacks, allow_failures)
 
 
 class RunsBatchesContract(Contract):
@@ -43,13 +43,13 @@ class RunsBatchesContract(Contract):
         assert isinstance(driver, RunsBatches)
         return driver
 
-    def counts(self, batches: RunsBatches, plan: Batch) -> tuple[int, int, int, int]:
+    def counts(self, batches: RunsBatches, plan: BatchPush) -> tuple[int, int, int, int]:
         """Pending, done, failed, skipped."""
         stored = self.stored(batches, plan)
         assert stored.total == stored.pending + stored.done + stored.failed + stored.skipped
         return stored.pending, stored.done, stored.failed, stored.skipped
 
-    def stored(self, batches: RunsBatches, plan: Batch) -> StoredBatch:
+    def stored(self, batches: RunsBatches, plan: BatchPush) -> StoredBatch:
         """The batch as it is stored."""
         stored = batches.batch(plan.id)
         assert stored is not None

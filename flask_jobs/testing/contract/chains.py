@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from ...driver import Driver, RunsChains, StoresFailedJobs
-from ...envelope import Ack, After, Chain, Envelope, Followed, Key, Push, Pushed, Reservation, Room, Ties
+from ...envelope import Ack, After, ChainPush, Envelope, Followed, Key, Push, Pushed, Reservation, Room, Ties
 from ...ids import new_id
 from .support import Advance, Contract, envelope, fail, pop, pop_one, release
 
 
 def chain(
     length: int = 3, *, catch: bool = True, queues: tuple[str, ...] = ("default",), key: Key | None = None
-) -> Chain:
+) -> ChainPush:
     """A chain of so many links; the last one holds the unique key, if there is one."""
     id_ = new_id()
     links = tuple(
@@ -27,7 +27,7 @@ def chain(
         for place in range(length)
     )
     last_resort = Push(envelope(name="shop.apologise", ties=Ties(chain=id_, is_callback=True)))
-    return Chain(id_, links, last_resort if catch else None)
+    return ChainPush(id_, links, last_resort if catch else None)
 
 
 class RunsChainsContract(Contract):

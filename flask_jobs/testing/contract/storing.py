@@ -179,7 +179,7 @@ class StoreContract:
 
         def come_and_go(one: Store) -> int:
             entered = 0
-            for _ in range(25):
+            for _ in range(10):
                 mine = holder()
                 if one.acquire("k", mine, seconds=60) == Held():
                     inside.append(1)

@@ -7,9 +7,10 @@ from typing import ClassVar
 import pytest
 import sqlalchemy as sa
 
-from ...driver import Transactional
-from ...envelope import After, Push, Sizes
+from ...driver import Driver, HoldsKeys, RunsBatches, RunsChains, Transactional
+from ...envelope import Ack, After, BatchPush, ChainPush, Package, Push, Pushed, Sizes
 from ...errors import InvalidArgument
+from . import batches, chains, keys
 from .support import Contract, envelope, pop_ids, pop_one
 
 NOTES = sa.Table(
@@ -115,3 +116,119 @@ class TransactionalContract(Contract):
                 driver.push_within(connection, [Push(envelope()), Push(envelope(queue="a b"))])
 
         assert driver.size("default") == Sizes()
+
+    def test_chains_and_batches_become_visible_with_the_apps_commit_in_their_order(
+        self, driver: Transactional, app_engine: sa.Engine
+    ) -> None:
+        chain, batch, alone = _chain_for(driver), _batch_for(driver), Push(envelope())
+        with app_engine.connect() as connection:
+            connection.execute(sa.insert(NOTES).values(text="with the jobs"))
+            answers = driver.push_within(connection, [alone, chain, batch])
+            before = (driver.size("default"), _stored(driver, chain), _stored(driver, batch))
+            connection.commit()
+
+        assert before == (Sizes(), False, False)
+        assert answers == [Pushed(alone.envelope.id), Pushed(chain.links[0].envelope.id), Pushed(batch.id)]
+        assert (_stored(driver, chain), _stored(driver, batch)) == (True, True)
+        pushed = [alone, chain.links[0], *batch.members]
+        assert pop_ids(driver, amount=5) == [push.envelope.id for push in pushed]
+
+    def test_chains_and_batches_vanish_with_the_apps_rollback_and_can_be_pushed_again(
+        self, driver: Transactional, app_engine: sa.Engine
+    ) -> None:
+        chain, batch = _chain_for(driver), _batch_for(driver)
+        with app_engine.connect() as connection:
+            driver.push_within(connection, [chain, batch])
+            connection.rollback()
+        after = (driver.size("default"), _stored(driver, chain), _stored(driver, batch))
+
+        with app_engine.begin() as connection:
+            answers = driver.push_within(connection, [chain, batch])
+
+        assert after == (Sizes(), False, False)
+        assert [answer.stored for answer in answers] == [True, True]
+        assert driver.settle([Ack(pop_one(driver))]).followed[0].envelope == chain.links[1].envelope
+
+    def test_repeated_chains_and_batches_are_answered_within_a_transaction_too(
+        self, driver: Transactional, app_engine: sa.Engine
+    ) -> None:
+        chain, batch = _chain_for(driver), _batch_for(driver)
+        with app_engine.begin() as connection:
+            driver.push_within(connection, [chain, batch])
+
+        with app_engine.begin() as connection:
+            answers = driver.push_within(connection, [batch, chain])
+
+        first = chain.links[0].envelope.id
+        assert answers == [Pushed(batch.id, stored=False), Pushed(first, stored=False)]
+        assert driver.size("default") == Sizes(ready=4)
+
+    def test_an_empty_batch_within_a_transaction_finishes_with_its_commit(
+        self, driver: Transactional, app_engine: sa.Engine
+    ) -> None:
+        batch = _batch_for(driver, size=0)
+        with app_engine.begin() as connection:
+            driver.push_within(connection, [batch])
+
+        assert driver.size("callbacks") == Sizes(ready=2)
+
+    def test_f13_a_unique_key_is_taken_with_the_apps_commit_or_never(
+        self, driver: Transactional, app_engine: sa.Engine
+    ) -> None:
+        if not isinstance(driver, HoldsKeys):
+            pytest.skip("The driver holds no unique keys.")
+        never, first, again = keys.keyed(), keys.keyed(), keys.keyed()
+        with app_engine.connect() as connection:
+            driver.push_within(connection, [never])
+            connection.rollback()
+        free = driver.holder(keys.digest(never))
+        with app_engine.begin() as connection:
+            answers = driver.push_within(connection, [first, Push(envelope()), again])
+
+        assert free is None
+        assert [(answer.stored, answer.holder) for answer in answers] == [
+            (True, None),
+            (True, None),
+            (False, first.envelope.id),
+        ]
+        assert driver.holder(keys.digest(first)) == first.envelope.id
+
+    def test_f13_a_key_that_is_held_costs_the_apps_transaction_nothing(
+        self, driver: Transactional, app_engine: sa.Engine
+    ) -> None:
+        if not isinstance(driver, HoldsKeys):
+            pytest.skip("The driver holds no unique keys.")
+        holder = keys.keyed()
+        driver.push([holder])
+
+        with app_engine.begin() as connection:
+            connection.execute(sa.insert(NOTES).values(text="mine"))
+            answers = driver.push_within(connection, [keys.keyed(), Push(envelope())])
+            connection.execute(sa.insert(NOTES).values(text="mine, too"))
+
+        assert [(answer.stored, answer.holder) for answer in answers] == [(False, holder.envelope.id), (True, None)]
+        with app_engine.connect() as connection:
+            assert connection.execute(sa.select(sa.func.count()).select_from(NOTES)).scalar() == 2
+
+
+def _chain_for(driver: Driver) -> ChainPush:
+    if not isinstance(driver, RunsChains):
+        pytest.skip("The driver runs no chains.")
+    return chains.chain(2)
+
+
+def _batch_for(driver: Driver, *, size: int = 3) -> BatchPush:
+    if not isinstance(driver, RunsBatches):
+        pytest.skip("The driver runs no batches.")
+    return batches.batch(size)
+
+
+def _stored(driver: Driver, package: Package) -> bool:
+    """Whether others see the chain or the batch."""
+    match package:
+        case ChainPush(id=id_):
+            return isinstance(driver, RunsChains) and driver.chain(id_) is not None
+        case BatchPush(id=id_):
+            return isinstance(driver, RunsBatches) and driver.batch(id_) is not None
+        case _:
+            raise AssertionError("a single job is found by popping")

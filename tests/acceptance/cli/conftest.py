@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -80,13 +81,15 @@ class Shop:
         )
 
     @contextmanager
-    def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    def running(self, *arguments: str, stdin: Any = subprocess.DEVNULL) -> Iterator[subprocess.Popen[str]]:
         """`flask jobs ...` in a process of its own, which is ended with the block if it has not ended before."""
         with subprocess.Popen(
             self.command(*arguments),
             env=self.surroundings,
             cwd=self.folder,
-            stdin=subprocess.DEVNULL,
+            # A shell that runs the tests in the background lets them ignore Ctrl-C, and what they start as well.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

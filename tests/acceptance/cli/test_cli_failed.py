@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -32,6 +33,28 @@ def on_terminal(shop: Any, answer: str, *arguments: str) -> subprocess.Completed
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+def test_ctrl_c_at_a_question_is_an_interruption_and_destroys_nothing(shop: Any) -> None:
+    ids = shop.fail(1)
+    ours, theirs = pty.openpty()
+    try:
+        with shop.running("flush", stdin=theirs) as process:
+            said = ""
+            while "Go on?" not in said:
+                said += process.stderr.read(1)
+            # Between the question and the reading of its answer Python only takes note of a signal.
+            for _ in range(4):
+                process.send_signal(signal.SIGINT)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(5)
+                    break
+            assert process.returncode == 130
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+    assert failed_ids(shop) == ids
 
 
 def opening(process: subprocess.Popen[str]) -> str:

@@ -123,6 +123,15 @@ def test_a_paused_queue_gives_out_nothing_until_it_is_resumed(shop: Any) -> None
     assert shop.notes == ["x"]
 
 
+def test_pausing_an_empty_queue_suggests_the_one_that_may_be_meant(shop: Any) -> None:
+    shop.dispatch(shop.module.Note("x"), queue="reports")
+
+    mistyped, empty, right = (shop.invoke("pause", queue) for queue in ("report", "mail", "reports"))
+
+    assert (mistyped.exit_code, mistyped.stderr) == (0, "It holds no jobs. Did you mean reports?\n")
+    assert empty.stderr == right.stderr == ""
+
+
 def test_resuming_a_queue_that_is_not_paused_says_so(shop: Any) -> None:
     result = shop.invoke("resume", "default")
 

@@ -1,10 +1,12 @@
 """A prefix of its own for each test, and drivers under it."""
 
+from importlib import resources
 from urllib.parse import urlsplit
 
 import pytest
 
 from flask_jobs.drivers.redis.driver import RedisDriver
+from flask_jobs.drivers.redis.scripts import load
 
 from ...proxy import proxy_to
 from ...servers import own_prefix, plain_client, redis_server, required_redis
@@ -49,7 +51,16 @@ def driver(open_driver):
 
 
 @pytest.fixture
-def proxy(redis_url):
+def known_scripts(client):
+    """All scripts are known to the server, so that a cut falls on the call that does the work."""
+    folder = resources.files("flask_jobs.drivers.redis").joinpath("lua")
+    names = [file.name.removesuffix(".lua") for file in folder.iterdir() if file.read_text().startswith("-- uses:")]
+    for name in names:
+        client.script_load(load(name).text)
+
+
+@pytest.fixture
+def proxy(redis_url, known_scripts):
     with proxy_to(urlsplit(redis_url).port or 6379) as proxy:
         yield proxy
 

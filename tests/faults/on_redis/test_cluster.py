@@ -1,17 +1,18 @@
 """A Cluster of three nodes: each connection's keys stay together, connections spread, and slots may move."""
 
 import secrets
+import threading
 
 import pytest
 from redis.cluster import ClusterNode, RedisCluster
 
 from flask_jobs.drivers.redis.driver import RedisDriver
 from flask_jobs.envelope import Ack, After, Push, Sizes
-from flask_jobs.errors import ConnectionLost, StoreRefused
+from flask_jobs.errors import ConnectionLost, Stored, StoreRefused
 from flask_jobs.ids import new_id
 from flask_jobs.testing.contract.support import envelope, fail, id_list, pop, pop_one, push, release, roomy
 
-from ...servers import free_port, redis_cluster
+from ...servers import free_port, redis_cluster, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -113,19 +114,70 @@ def test_an_unreachable_cluster_is_an_error():
         driver.push([Push(envelope())])
 
 
+def test_a_step_waits_until_its_slot_has_moved_and_all_stays_together(nodes, cluster_driver):
+    ids = push(cluster_driver, 5)
+    moving = Moving(nodes, cluster_driver._keys.head)
+    moving.begin()
+    pushing = threading.Thread(target=lambda: ids.extend(push(cluster_driver, 2)))
+    pushing.start()
+    wait_until(lambda: moving.redirections() > 4, what="a command that is told to ask elsewhere")
+
+    moving.finish()
+    pushing.join()
+
+    assert id_list(pop(cluster_driver, room=roomy()).reservations) == ids
+    assert len(ids) == 7
+
+
+def test_a_slot_that_does_not_get_there_is_an_error_within_a_limit_and_nothing_is_done(nodes, cluster_driver):
+    ids = push(cluster_driver, 2)
+    moving = Moving(nodes, cluster_driver._keys.head)
+    moving.begin()
+
+    with pytest.raises(ConnectionLost, match="moving our keys") as lost:
+        cluster_driver.push([Push(envelope())])
+
+    moving.finish()
+    assert lost.value.stored is Stored.NO
+    assert id_list(pop(cluster_driver, room=roomy()).reservations) == ids
+
+
 def move(nodes, key):
     """Move the slot of the key to another node, with its keys, as an operator would."""
-    clients = [node.client() for node in nodes]
-    slot = clients[0].execute_command("CLUSTER KEYSLOT", key)
-    names = [client.execute_command("CLUSTER MYID").decode() for client in clients]
-    counts = [client.execute_command("CLUSTER COUNTKEYSINSLOT", slot) for client in clients]
-    source = next(number for number, count in enumerate(counts) if count)
-    target = (source + 1) % 3
-    clients[target].execute_command("CLUSTER SETSLOT", slot, "IMPORTING", names[source])
-    clients[source].execute_command("CLUSTER SETSLOT", slot, "MIGRATING", names[target])
-    keys = clients[source].execute_command("CLUSTER GETKEYSINSLOT", slot, 1_000)
-    clients[source].execute_command("MIGRATE", "127.0.0.1", nodes[target].port, "", 0, 5_000, "KEYS", *keys)
-    for number in (target, source, (source + 2) % 3):
-        clients[number].execute_command("CLUSTER SETSLOT", slot, "NODE", names[target])
-    for client in clients:
-        client.close()
+    moving = Moving(nodes, key)
+    moving.begin()
+    moving.finish()
+
+
+class Moving:
+    """The slot of the key on its way to another node."""
+
+    def __init__(self, nodes, key):
+        self._clients = [node.client() for node in nodes]
+        self._slot = self._clients[0].execute_command("CLUSTER KEYSLOT", key)
+        counts = [client.execute_command("CLUSTER COUNTKEYSINSLOT", self._slot) for client in self._clients]
+        self._names = [client.execute_command("CLUSTER MYID").decode() for client in self._clients]
+        self._source = next(number for number, count in enumerate(counts) if count)
+        self._target = (self._source + 1) % 3
+        self._port = nodes[self._target].port
+        self._before = 0
+        self._before = self.redirections()
+
+    def redirections(self):
+        """How often the node has sent somebody on to the other one."""
+        found = self._clients[self._source].info("errorstats").get("errorstat_ASK", {"count": 0})
+        return found["count"] - self._before
+
+    def begin(self):
+        source, target = self._clients[self._source], self._clients[self._target]
+        target.execute_command("CLUSTER SETSLOT", self._slot, "IMPORTING", self._names[self._source])
+        source.execute_command("CLUSTER SETSLOT", self._slot, "MIGRATING", self._names[self._target])
+
+    def finish(self):
+        source = self._clients[self._source]
+        keys = source.execute_command("CLUSTER GETKEYSINSLOT", self._slot, 1_000)
+        source.execute_command("MIGRATE", "127.0.0.1", self._port, "", 0, 5_000, "KEYS", *keys)
+        for number in (self._target, self._source, (self._source + 2) % 3):
+            self._clients[number].execute_command("CLUSTER SETSLOT", self._slot, "NODE", self._names[self._target])
+        for client in self._clients:
+            client.close()

@@ -9,6 +9,8 @@ import pytest
 from flask_jobs.drivers.redis import client as redis_client
 from flask_jobs.envelope import After, Push, Room, Sizes
 from flask_jobs.errors import ConnectionLost, Stored, StoreRefused
+from flask_jobs.testing.contract.batches import batch
+from flask_jobs.testing.contract.chains import chain
 from flask_jobs.testing.contract.support import envelope, pop_one, push
 
 from ...servers import free_port, redis_server
@@ -104,7 +106,7 @@ def test_f34_every_call_fails_with_an_error_of_the_librarys_own(open_driver):
     calls = [
         lambda: driver.push([Push(envelope(), due=After(5.0))]),
         lambda: driver.pop(["default"], "token", Room()),
-        lambda: driver.settle([]) or driver.exchange([], ["default"], "token", Room()),
+        lambda: driver.exchange([], ["default"], "token", Room()),
         lambda: driver.recover("token"),
         lambda: driver.wait(["default"], timeout=5.0, stopping=lambda: False),
         lambda: driver.size("default"),
@@ -125,6 +127,15 @@ def test_f34_every_call_fails_with_an_error_of_the_librarys_own(open_driver):
         lambda: driver.retry_many(lambda: "new", upto=5),
         lambda: driver.forget("id"),
         lambda: driver.flush(),
+        lambda: driver.holder("digest"),
+        lambda: driver.push_chain(chain()),
+        lambda: driver.chain("id"),
+        lambda: driver.push_batch(batch()),
+        lambda: driver.add_to_batch("id", []),
+        lambda: driver.batch("id"),
+        lambda: driver.batches(),
+        lambda: driver.cancel_batch("id"),
+        lambda: driver.prune_batches(older_than=0.0),
     ]
 
     for call in calls:

@@ -161,7 +161,7 @@ def test_f36_work_goes_on_through_all_of_it_and_every_job_ends_once(own_server, 
             time.sleep(0.01)
 
     def work():
-        while not closing.is_set() or len(done) < len(pushed):
+        while threads[0].is_alive() or len(done) < len(pushed):
             token = new_id()
             try:
                 reservations = pop(worker, token=token).reservations

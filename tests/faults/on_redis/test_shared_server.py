@@ -7,6 +7,9 @@ import pytest
 from flask_jobs.envelope import Ack, After, Counters, Progress, Push, Release, Sizes
 from flask_jobs.errors import ConfigurationError, StoreRefused
 from flask_jobs.ids import new_id
+from flask_jobs.testing.contract.batches import batch, member
+from flask_jobs.testing.contract.chains import chain
+from flask_jobs.testing.contract.keys import digest, keyed
 from flask_jobs.testing.contract.support import envelope, fail, id_list, pop, pop_one, push, release, roomy
 
 from ...servers import keys_of, own_prefix, redis_server
@@ -14,14 +17,15 @@ from ...servers import keys_of, own_prefix, redis_server
 
 @pytest.fixture
 def full_server(tmp_path):
-    """A server without room for more, until somebody takes something out."""
+    """A server that `fill` leaves without room for more."""
     with redis_server(tmp_path, "--save", "", "--maxmemory-policy", "noeviction") as server:
         yield server
 
 
 def fill(server):
+    # Not what it uses just now: that sinks a little with each connection that is closed.
     client = server.client()
-    client.config_set("maxmemory", client.info("memory")["used_memory"] + 100)
+    client.config_set("maxmemory", 1)
     client.close()
 
 
@@ -43,6 +47,58 @@ def test_f37_a_full_server_refuses_a_push_and_keeps_nothing_of_it(full_server, o
     assert driver.size("default") == Sizes(ready=2)
     assert driver.size("other") == Sizes()
     assert full_server.client().hlen(f"{{{prefix}:redis}}:jobs") == 2
+
+
+def test_f37_a_full_server_keeps_nothing_of_a_key_a_chain_or_a_batch(full_server, open_driver, prefix):
+    driver = open_driver(full_server.url)
+    plan = batch(2)
+    driver.push_batch(plan)
+    before = keys_of(full_server.client(), prefix)
+    fill(full_server)
+
+    for refused in (
+        lambda: driver.push([keyed()]),
+        lambda: driver.push_chain(chain(3)),
+        lambda: driver.push_batch(batch(3)),
+        lambda: driver.add_to_batch(plan.id, [member(plan.id)]),
+    ):
+        with pytest.raises(StoreRefused, match="maxmemory"):
+            refused()
+
+    assert keys_of(full_server.client(), prefix) == before
+    assert driver.size("default") == Sizes(ready=2)
+    assert driver.holder(digest(keyed())) is None
+    assert driver.batch(plan.id).total == 2
+
+
+def test_f37_what_follows_from_an_end_is_stored_on_a_full_server(full_server, open_driver):
+    driver = open_driver(full_server.url)
+    going_on, stopped, plan, cancelled, unique = chain(2), chain(2), batch(1), batch(1), keyed()
+    driver.push_chain(going_on)
+    driver.push_chain(stopped)
+    driver.push_batch(plan)
+    driver.push_batch(cancelled)
+    driver.push([unique])
+    held = [pop_one(driver) for _ in range(5)]
+    fill(full_server)
+
+    settled = driver.settle([Ack(held[0]), fail(held[1]), Ack(held[2])])
+    assert [one.envelope.name for one in settled.followed] == [
+        going_on.links[1].envelope.name,
+        *["shop.then", "shop.finally"],
+        "shop.apologise",
+    ]
+    assert driver.cancel_batch(cancelled.id)
+    assert driver.settle([fail(held[4])]).stale == ()
+    assert driver.retry(held[4].envelope.id, again := new_id())
+    assert driver.retry(held[1].envelope.id, new_id())
+    assert driver.holder(digest(unique)) == again
+    assert driver.cancel(going_on.links[1].envelope.id)
+    assert driver.clear("callbacks") == 2
+    assert driver.prune_batches(older_than=0.0) == 1
+
+    assert driver.chain(going_on.id) is None
+    assert driver.chain(stopped.id).link == 1
 
 
 def test_f37_workers_of_a_full_server_go_on_and_free_memory(full_server, open_driver):
@@ -107,6 +163,9 @@ def test_f37_only_the_memory_of_ended_jobs_carries_an_expiry(driver, client, pre
     driver.settle([Ack(pop_one(driver))])
     driver.settle([fail(pop_one(driver))])
     driver.pause("default", seconds=60.0)
+    driver.push_chain(chain())
+    driver.push_batch(batch())
+    driver.push([keyed()])
 
     expiring = {key for key in keys_of(client, prefix) if client.ttl(key) >= 0}
 
@@ -143,7 +202,7 @@ def test_f37_a_delivery_whose_data_is_gone_becomes_a_failed_entry(driver, client
     assert driver.size("default") == Sizes()
 
 
-SOUND = "0\x1f0\x1f0\x1f0\x1fshop.send\x1fdefault\x1f1700000000.0\x1f\x1f\x1f\x1fbody"
+SOUND = "0\x1f0\x1f0\x1f0\x1fshop.send\x1fdefault\x1f1700000000.0\x1f\x1f\x1f\x1f\x1fbody"
 
 
 @pytest.mark.parametrize(
@@ -237,6 +296,9 @@ def test_f37_every_key_lies_under_the_one_hash_tag(driver, client, prefix):
     driver.settle([Ack(held[0]), release(held[1], After(60.0)), fail(held[2])])
     driver.pause("other")
     pop_one(driver)
+    driver.push_chain(chain())
+    driver.push_batch(batch(0))
+    driver.push([keyed()])
 
     keys = {key.decode() for key in client.scan_iter(match=f"*{prefix}*", count=1_000)}
 

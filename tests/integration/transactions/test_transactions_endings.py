@@ -12,7 +12,9 @@ from flask_jobs.ledger import Reason
 
 def not_stored(name):
     """The error of a sink that could not store the job of this name, which is its id as well."""
-    return PushFailed(f"{name} is not stored.", pushes=[Push(Envelope(name, name, "default", "{}"))], causes=[])
+    return PushFailed(
+        f"{name} is not stored.", packages=[Push(Envelope(name, name, "default", "{}"))], ids=[name], causes=[]
+    )
 
 
 def test_a_commit_releases_the_jobs_in_the_order_of_their_dispatch(shop):

@@ -616,6 +616,46 @@ def test_a_stop_ends_the_pauses_of_an_outage(bench: Bench):
     assert ends == [Stop.SIGNAL]
 
 
+def test_a_store_that_stays_away_ends_the_worker_after_the_limit_with_a_code_of_its_own(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+):
+    bench.store.before["pop"] = [lost()] * 1_000
+
+    began = time.monotonic()
+    reason = bench.work(give_up_after=0.5)
+
+    assert reason is Stop.STORE_AWAY
+    assert reason.exit_code == 3
+    assert time.monotonic() - began >= 0.5
+    assert [record.getMessage()[:9] for record in caplog.records if record.levelno == logging.ERROR] == ["Giving up"]
+    assert dict(bench.heard[-1][1])["reason"] == Stop.STORE_AWAY.value
+
+
+def test_outages_that_are_shorter_than_the_limit_do_not_add_up(bench: Bench):
+    def handle(self: Job) -> None:
+        bench.store.before["exchange"] = [lost(), lost()]  # answered after 0.3 s
+
+    bench.knows("demo", handle)
+    for _ in range(6):
+        bench.store.add("demo")
+
+    assert bench.work(give_up_after=1.5) is Stop.EMPTY
+    assert bench.store.size("default") == Sizes()
+
+
+def test_a_finished_job_is_settled_when_the_store_comes_back_after_the_limit(bench: Bench):
+    bench.knows("demo", lambda self: None)
+    bench.store.add("demo")
+    bench.store.before["exchange"] = [lost()] * 1_000
+    bench.store.before["settle"] = [lost()]
+
+    reason = bench.work(give_up_after=0.2)
+
+    assert reason is Stop.STORE_AWAY
+    assert bench.signals() == ["job-processing", "job-processed"]
+    assert bench.store.size("default") == Sizes()
+
+
 def test_a_wait_that_fails_does_not_end_the_worker(bench: Bench):
     bench.store.before["wait"] = [lost()]
 

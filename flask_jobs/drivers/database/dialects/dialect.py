@@ -107,9 +107,24 @@ class Dialect(ABC):
         """The rows, after others have let go of them, held until the transaction ends."""
         return select.with_for_update()
 
+    def current(self, select: Select) -> Select:
+        """The rows as others have committed them by now, even where the app's transaction sees an older state."""
+        return select
+
     @abstractmethod
     def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: Unique) -> sa.Insert:
         """An insert of the rows, leaving out those whose `unique` value, or values, are in the table already."""
+
+    @abstractmethod
+    def insert_unless_taken(self, table: sa.Table, names: Sequence[str], rows: Select) -> sa.Insert:
+        """An insert of a row that does nothing, or raises what `is_duplicate` knows, if a unique value is taken.
+
+        It waits for the end of a transaction of others that has taken or given up such a value.
+        """
+
+    def is_duplicate(self, error: BaseException) -> bool:
+        """Whether `insert_unless_taken` has raised this because a value is taken; the transaction goes on."""
+        return False
 
     def make_ready(self, connection: sa.Connection, *, wal: bool) -> None:
         """Set what stays set in the database itself."""

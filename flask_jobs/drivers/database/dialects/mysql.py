@@ -76,10 +76,19 @@ class Mysql(Dialect):
                 if not connection.invalidated:
                     connection.exec_driver_sql("SELECT RELEASE_LOCK('flask_jobs')").all()
 
+    def current(self, select: Select) -> Select:
+        return select.with_for_update(read=True)
+
     def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: Unique) -> sa.Insert:
         insert = mysql.insert(table).from_select(list(names), rows)
         column = columns(unique)[0]
         return insert.on_duplicate_key_update({column.name: column})
+
+    def insert_unless_taken(self, table: sa.Table, names: Sequence[str], rows: Select) -> sa.Insert:
+        return sa.insert(table).from_select(list(names), rows)
+
+    def is_duplicate(self, error: BaseException) -> bool:
+        return mysql_errors.number(error) == mysql_errors.DUPLICATE
 
     def watch(self, engine: sa.Engine, *, notify: bool) -> Watch:
         return Polling()

@@ -96,6 +96,9 @@ class Postgresql(Dialect):
         insert = postgresql.insert(table).from_select(list(names), rows)
         return insert.on_conflict_do_nothing(index_elements=list(columns(unique)))
 
+    def insert_unless_taken(self, table: sa.Table, names: Sequence[str], rows: Select) -> sa.Insert:
+        return postgresql.insert(table).from_select(list(names), rows).on_conflict_do_nothing()
+
     def watch(self, engine: sa.Engine, *, notify: bool) -> Watch:
         return Listening(engine, CHANNEL) if notify else Polling()
 

@@ -75,6 +75,9 @@ class Sqlite(Dialect):
         insert = sqlite.insert(table).from_select(list(names), rows)
         return insert.on_conflict_do_nothing(index_elements=list(columns(unique)))
 
+    def insert_unless_taken(self, table: sa.Table, names: Sequence[str], rows: Select) -> sa.Insert:
+        return sqlite.insert(table).from_select(list(names), rows).on_conflict_do_nothing()
+
     def make_ready(self, connection: sa.Connection, *, wal: bool) -> None:
         if not wal:
             return

@@ -1,8 +1,8 @@
--- uses: common jobs memory booked
+-- uses: common jobs memory waking failing keys storing following booked
 -- Takes a waiting job out. A reserved one is in none of these lanes.
 local id = take()
 local value = call('HGET', JOBS, id)
-local queue = value and string.match(value, SOUND)
+local queue = value and queue_of(value)
 if not queue then
   return 0
 end
@@ -15,4 +15,9 @@ end
 call('HDEL', JOBS, id)
 give_back(id)
 remember({id}, mark_of('cancel', ''))
+local origin, tied = ties_of(value)
+if tied then
+  ties().tell(id, queue, origin, tied, 'removed')
+  finish_ties()
+end
 return 1

@@ -1,20 +1,26 @@
--- uses: common jobs memory booked
+-- uses: common jobs memory waking failing keys storing following booked
+-- Stops when it has looked at enough bytes, so that it never takes long.
+local ENOUGH, AT_ONCE = 8000000, 100
 local queue, limit = take(), tonumber(take())
-local ids = {}
-for _, lane in ipairs({'head:', 'ready:'}) do
-  if #ids < limit then
-    for _, id in ipairs(call('LPOP', base .. lane .. queue, limit - #ids) or {}) do
-      ids[#ids + 1] = id
+local cleared, bytes = 0, 0
+
+-- The next waiting ids, off their lane.
+local function next_ids(amount)
+  for _, lane in ipairs({'head:', 'ready:'}) do
+    local ids = call('LPOP', base .. lane .. queue, amount)
+    if ids and #ids > 0 then
+      return ids
     end
   end
-end
-if #ids < limit then
-  local delayed = call('ZPOPMIN', base .. 'delayed:' .. queue, limit - #ids)
+  local ids, delayed = {}, call('ZPOPMIN', base .. 'delayed:' .. queue, amount)
   for i = 1, #delayed, 2 do
     ids[#ids + 1] = delayed[i]
   end
+  return ids
 end
-if #ids > 0 then
+
+local function take_out(ids)
+  local values = call('HMGET', JOBS, unpack(ids))
   call('HDEL', JOBS, unpack(ids))
   if call('EXISTS', BOOKINGS) == 1 then
     for _, id in ipairs(ids) do
@@ -22,8 +28,27 @@ if #ids > 0 then
     end
   end
   remember(ids, mark_of('clear', ''))
+  for i, id in ipairs(ids) do
+    local origin, tied = ties_of(values[i])
+    if tied then
+      ties().tell(id, queue, origin, tied, 'removed')
+    end
+    bytes = bytes + #(values[i] or '')
+  end
 end
-if #ids < limit then
+
+local is_empty = false
+while not is_empty and cleared < limit and bytes < ENOUGH do
+  local ids = next_ids(math.min(AT_ONCE, limit - cleared))
+  is_empty = #ids == 0
+  if not is_empty then
+    take_out(ids)
+    cleared = cleared + #ids
+  end
+end
+if is_empty then
   call('DEL', base .. 'notify:' .. queue)
 end
-return #ids
+-- Last, for a callback may have come into this very queue.
+finish_ties()
+return cleared

@@ -1,3 +1,3 @@
--- uses: common jobs memory waking failing booked settling popping
-local late = settle()
-return {late, pop()}
+-- uses: common jobs memory waking failing keys storing following booked settling popping
+local settled = settle()
+return {settled, pop()}

@@ -30,6 +30,8 @@ local DAMAGED = '["flask_jobs.errors.MalformedEnvelope", "The data of this job c
   'on the server by somebody else.", "", []]'
 
 local function bury_remains(id, queue, value)
-  bury(id, {'0', '0', '0', '0', 'unknown', queue, NOW, '', '', '', value or ''}, value and DAMAGED or GONE)
+  local _, tied = ties_of(value)
+  local fields = {'0', '0', '0', '0', 'unknown', queue, NOW, '', '', tied or '', '', value or ''}
+  bury(id, fields, value and DAMAGED or GONE)
   call('HDEL', JOBS, id)
 end

@@ -1,16 +1,16 @@
 local RECORD = '^[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31(.*)$'
 
--- Takes the record out and gives the job that it holds, or nil.
-local function unbury(id)
+-- The job that the record with this id holds, or nil.
+local function buried(id)
   local record = call('HGET', FAILED, id)
-  if not record then
-    return nil
-  end
-  local fields = fields_of(string.match(record, RECORD))
+  return record and fields_of(string.match(record, RECORD))
+end
+
+-- Takes the record out.
+local function unbury(id, fields)
   call('HDEL', FAILED, id)
   call('ZREM', AGES, id)
   call('ZREM', failed_index('', ''), id)
   call('ZREM', failed_index(fields[QUEUE], ''), id)
   call('ZREM', failed_index('', fields[NAME]), id)
-  return fields
 end

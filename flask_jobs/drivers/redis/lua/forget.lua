@@ -1,11 +1,17 @@
--- uses: common jobs failing finding
+-- uses: common jobs memory waking failing finding keys storing following
 -- Stops when it has looked at enough bytes, so that it never takes long.
 local ENOUGH = 8000000
 local forgotten, bytes = 0, 0
 for _ = 1, tonumber(take()) do
-  local fields = bytes < ENOUGH and unbury(take())
+  local id = take()
+  local fields = bytes < ENOUGH and buried(id)
   if fields then
+    unbury(id, fields)
+    if fields[TIES] ~= '' then
+      ties().tell(id, fields[QUEUE], fields[ORIGIN], fields[TIES], 'forgotten')
+    end
     forgotten, bytes = forgotten + 1, bytes + #fields[#fields]
   end
 end
+finish_ties()
 return forgotten

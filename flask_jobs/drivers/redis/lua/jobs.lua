@@ -1,14 +1,35 @@
 -- A stored job: its fields in this order, then its body, which is carried along and never looked into.
-local ATTEMPTS, INTERRUPTIONS, NAME, QUEUE, PUSHED, DEADLINE, ORIGIN, HISTORY = 1, 4, 5, 6, 7, 8, 9, 10
+local ATTEMPTS, INTERRUPTIONS, NAME, QUEUE, PUSHED, DEADLINE, ORIGIN, TIES, HISTORY = 1, 4, 5, 6, 7, 8, 9, 10, 11
 local FIELDS = '^(%d+)\31(%d+)\31(%d+)\31(%d+)\31([^\31]*)\31([^\31]*)\31'
-local REST = '([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31(.*)$'
+local REST = '([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31(.*)$'
 local ENTRIES = 20
 
--- What a value begins with that was written here; gives its queue.
-local SOUND = '^%d+\31%d+\31%d+\31%d+\31[^\31]*\31([^\31]*)\31[-+.%de]+\31[-+.%de]*\31[^\31]*\31[^\31]*\31'
+-- What a value begins with that was written here; gives its queue and its ties.
+local SOUND = '^%d+\31%d+\31%d+\31%d+\31[^\31]*\31([^\31]*)\31[-+.%de]+\31[-+.%de]*\31[^\31]*\31([^\31]*)\31[^\31]*\31'
+
+-- The ties of a job, empty for one that stands alone: digest of its unique key, what that says, whether it is held until
+-- processing, its bound in seconds; chain, link; batch; whether it is a callback. Gives what scripts need.
+local KNOT = '^([^\29]*)\29[^\29]*\29[^\29]*\29([-+.%de]*)\29([^\29]*)\29(%d+)\29([^\29]*)\29([^\29]*)$'
+-- Origin and ties, where there are any, also of a job that is damaged elsewhere.
+local TIED = '^[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31([^\31]*)\31([^\31]+)\31'
+
+-- The queue of a job that was written here, nil for anything else.
+local function queue_of(value)
+  local queue, ties = string.match(value, SOUND)
+  if ties == '' or (ties and string.find(ties, KNOT)) then
+    return queue
+  end
+end
 
 local function is_sound(value, queue)
-  return value and string.match(value, SOUND) == queue
+  return value and queue_of(value) == queue
+end
+
+local function ties_of(value)
+  local origin, ties = string.match(value or '', TIED)
+  if ties and string.find(ties, KNOT) then
+    return origin, ties
+  end
 end
 
 local function fields_of(value)

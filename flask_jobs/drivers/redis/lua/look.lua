@@ -18,7 +18,7 @@ end
 
 local function seen(id)
   local value = call('HGET', JOBS, id)
-  local queue = value and string.match(value, SOUND)
+  local queue = value and queue_of(value)
   if not queue then
     return {}
   end

@@ -1,2 +1,2 @@
--- uses: common jobs waking failing popping
+-- uses: common jobs memory waking failing keys storing following popping
 return pop()

@@ -3,7 +3,19 @@
 -- script, when it is full.
 local stale, number = {}, 0
 
-local function acknowledge(queue, receipt, ids, mark)
+-- Takes jobs with ties out and tells what they are tied to. One that is named twice is told of once.
+local function end_tied(queue, ids, ending)
+  local values = call('HMGET', JOBS, unpack(ids))
+  for i, id in ipairs(ids) do
+    local origin, tied = ties_of(values[i])
+    if call('HDEL', JOBS, id) == 1 and tied then
+      ties().tell(id, queue, origin, tied, ending)
+    end
+  end
+end
+
+-- `ending` is empty for jobs without ties.
+local function acknowledge(queue, receipt, ending, ids, mark)
   local reserved, members = base .. 'reserved:' .. queue, {}
   for i, id in ipairs(ids) do
     members[i] = receipt .. SEP .. id
@@ -22,9 +34,13 @@ local function acknowledge(queue, receipt, ids, mark)
     return
   end
   call('ZREM', reserved, unpack(held))
-  call('HDEL', JOBS, unpack(live))
   forget_progress(live)
   remember(live, mark)
+  if ending == '' then
+    call('HDEL', JOBS, unpack(live))
+  else
+    end_tied(queue, live, ending)
+  end
 end
 
 -- Releases and failures are rare: what they need is made when there are some, for each function made costs every
@@ -50,7 +66,7 @@ local function put_back_and_fail(count)
     forget_progress({id})
     local value = call('HGET', JOBS, id)
     if not is_sound(value, queue) then
-      bury_remains(id, queue, value)
+      give_up(id, queue, value)
       return nil
     end
     return fields_of(value)
@@ -94,6 +110,9 @@ local function put_back_and_fail(count)
     bury(id, counted(fields), error)
     give_back(id)
     remember({id}, mark)
+    if fields[TIES] ~= '' then
+      ties().tell(id, queue, fields[ORIGIN], fields[TIES], 'failed')
+    end
   end
 
   for _ = 1, count do
@@ -105,17 +124,18 @@ local function put_back_and_fail(count)
   end
 end
 
+-- The numbers of those that came too late, and what followed from the others.
 local function settle()
   for _ = 1, tonumber(take()) do
-    local queue, receipt, ids = take(), take(), {}
+    local queue, receipt, ending, ids = take(), take(), take(), {}
     for i = 1, tonumber(take()) do
       ids[i] = take()
     end
-    acknowledge(queue, receipt, ids, mark_of('ack', receipt))
+    acknowledge(queue, receipt, ending, ids, mark_of('ack', receipt))
   end
   local others = tonumber(take())
   if others > 0 then
     put_back_and_fail(others)
   end
-  return stale
+  return {stale, finish_ties()}
 end

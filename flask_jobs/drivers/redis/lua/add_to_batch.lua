@@ -1,0 +1,10 @@
+-- uses: common jobs memory waking failing keys storing following members
+-- Adds a portion of members; nothing if there is no such batch or it has finished.
+local batch = ties().batch(take())
+if not batch or batch.finished ~= '' then
+  return false
+end
+local answers = add_members(batch)
+ties().call_back(batch, 'default')
+finish_ties()
+return answers

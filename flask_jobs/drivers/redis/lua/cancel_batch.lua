@@ -1,0 +1,17 @@
+-- uses: common jobs memory waking failing keys storing following
+-- Whatever portions of its members have not come by now: it is whole, and finishes with those that are there.
+local batch = ties().batch(take())
+if not batch or batch.cancelled ~= '' or batch.finished ~= '' then
+  return 0
+end
+-- Taken out first, so that a full server allows it.
+call('HDEL', batch.key, 'cancelled')
+for _, field in ipairs(call('HKEYS', batch.key)) do
+  if sub(field, 1, 5) == 'open:' then
+    call('HDEL', batch.key, field)
+  end
+end
+batch.cancelled, batch.open = NOW, 0
+ties().call_back(batch, 'default')
+finish_ties()
+return 1

@@ -1,0 +1,3 @@
+-- uses: common keys
+-- The job that holds the key with this digest, or nothing.
+return open_keys().holder(take())

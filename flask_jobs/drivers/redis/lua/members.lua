@@ -1,0 +1,37 @@
+-- Members of a batch, which come in portions. From the first portion until the last one the batch is held open.
+local function refused_members()
+  take()
+  take()
+  local answers = {}
+  for i = 1, tonumber(take()) do
+    answers[i] = 0
+  end
+  return answers
+end
+
+local function hold_open(batch, opener, is_last)
+  local mark = 'open:' .. opener
+  if is_last then
+    batch.open = batch.open - call('HDEL', batch.key, mark)
+  else
+    batch.open = batch.open + call('HSETNX', batch.key, mark, '')
+  end
+end
+
+-- One whose unique key is held is skipped, and its id used up, so that it is counted once.
+local function add_members(batch)
+  local opener, is_last, answers = take(), take() ~= '', {}
+  for i = 1, tonumber(take()) do
+    local id = ARGV[position + 1]
+    local answer = ties().put(take(), take(), take(), take(), take(), take(), take())
+    if answer == 1 then
+      batch.pending, batch.total = batch.pending + 1, batch.total + 1
+    elseif answer ~= 0 then
+      batch.skipped, batch.total = batch.skipped + 1, batch.total + 1
+      remember({id}, mark_of('skip', ''))
+    end
+    answers[i] = answer
+  end
+  hold_open(batch, opener, is_last)
+  return answers
+end
