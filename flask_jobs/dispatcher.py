@@ -59,11 +59,12 @@ class Dispatcher:
         connections: Connections,
         sessions: Callable[[], Sessions],
         events: Callable[[str], Events],
+        check: Callable[[Job], None],
     ) -> None:
         self._connections = connections
         self._sessions = sessions
         self._events = events
-        self.envelopes = Enveloper(connections.config, connections.driver, serializer)
+        self.envelopes = Enveloper(connections.config, connections.driver, serializer, check)
         self._refusals: list[Refusal] = []
 
     def dispatch(self, job: Job, options: Options) -> Dispatched:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 
 import sqlalchemy as sa
 
 from ... import clock as clocks
-from ...driver import KeepsTables, Renewable, TracksProgress, Transactional
+from ...driver import KeepsLocks, KeepsTables, Renewable, TracksProgress, Transactional
 from ...envelope import (
     Exchange,
     Package,
@@ -40,9 +41,12 @@ from .remembering import Memory
 from .retrying import repeated_if_overtaken
 from .schema import create_sql
 from .settling import Settling
+from .store import DatabaseStore
 
 
-class DatabaseDriver(Packages, Operators, FailedJobs, Renewable, TracksProgress, Transactional, KeepsTables):
+class DatabaseDriver(
+    Packages, Operators, FailedJobs, Renewable, TracksProgress, Transactional, KeepsLocks, KeepsTables
+):
     """Keeps jobs in tables, on an engine of its own (see `open_engine` and `engine_beside`).
 
     `app_engine` is the app's engine for the same database, if it has one: jobs can then be pushed within the app's
@@ -165,6 +169,11 @@ class DatabaseDriver(Packages, Operators, FailedJobs, Renewable, TracksProgress,
         deadline = clocks.monotonic() + timeout
         with self.translating():
             self._wait(names, deadline, stopping)
+
+    @cached_property
+    def store(self) -> DatabaseStore:
+        """Locks, limits and counts in tables beside those of the jobs."""
+        return DatabaseStore(self)
 
     def create_sql(self) -> str:
         """The statements that make the tables on this database."""

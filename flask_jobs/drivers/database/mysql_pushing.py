@@ -12,11 +12,10 @@ import sqlalchemy as sa
 from ...envelope import Envelope, Push, Pushed
 from ...errors import StoreRefused
 from .dialects import Mysql
-from .mysql_steps import padded, places
 from .pushing import Pushing, are_tied, push_rows, row_values, tied_row_values
 from .remembering import Memory
 from .schema import ended, failed, jobs
-from .statements import Compiler, Transaction, parameter, repeated
+from .statements import Compiler, Transaction, padded, parameter, places, repeated
 from .text import Parameters
 
 # Bytes of jobs that one statement carries, well below the smallest max_allowed_packet in use.
