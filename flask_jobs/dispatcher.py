@@ -14,8 +14,8 @@ from . import batches, transactions
 from .connections import Connections
 from .dispatched import Dispatched, Options, Status
 from .driver import Driver, HoldsKeys, RunsBatches, RunsChains, RunsInline, Transactional
-from .envelope import After, BatchPush, ChainPush, Package, Push, Pushed, Role
-from .enveloping import Enveloper, Target, first, pushes_in
+from .envelope import After, BatchPush, ChainPush, Package, Push, Pushed, Role, pushes_in
+from .enveloping import Enveloper, Target, first
 from .errors import CapabilityMissing, InvalidArgument, PushFailed, Stored
 from .events import Events
 from .job import Job, require_job

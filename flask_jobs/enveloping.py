@@ -9,7 +9,7 @@ from typing import TypeVar
 from .config import Config, ConnectionSettings
 from .dispatched import Options
 from .driver import Driver
-from .envelope import NOW, BatchPush, ChainPush, Envelope, Package, Push, Role, Ties, When
+from .envelope import NOW, BatchPush, ChainPush, Envelope, Push, Role, Ties, When
 from .errors import InvalidArgument
 from .ids import new_id
 from .job import Job, require_body, require_job
@@ -116,17 +116,6 @@ class Enveloper:
 
 
 _UNTIED = Ties()
-
-
-def pushes_in(package: Package) -> Sequence[Push]:
-    """All jobs of a package, in the order in which they were dispatched."""
-    match package:
-        case Push():
-            return [package]
-        case ChainPush(links=links, catch=catch):
-            return links if catch is None else [*links, catch]
-        case BatchPush(members=members, callbacks=callbacks):
-            return [*members, *callbacks.values()]
 
 
 def first(*values: T | None) -> T | None:

@@ -10,12 +10,24 @@ import sqlalchemy as sa
 
 from ... import clock as clocks
 from ...driver import KeepsLocks, KeepsTables, Renewable, TracksProgress, Transactional
-from ...envelope import Exchange, Package, Popped, Progress, Push, Pushed, Reservation, Room, Settled, Settlement
+from ...envelope import (
+    Exchange,
+    Package,
+    Popped,
+    Progress,
+    Push,
+    Pushed,
+    Reservation,
+    Room,
+    Settled,
+    Settlement,
+    pushes_in,
+)
 from ...validation import queue_name
 from .access import Access
 from .dialects import Dialect, Mysql, Postgresql, Watch
 from .failed import FailedJobs
-from .following import Following, pushes_of
+from .following import Following
 from .mysql_pushing import MysqlPushing
 from .mysql_steps import MysqlPopping, MysqlSettling
 from .operators import Operators
@@ -93,7 +105,7 @@ class DatabaseDriver(
     def push_within(self, connection: sa.Connection, packages: Sequence[Package]) -> list[Pushed]:
         """Store the jobs through the app's own connection: visible with its commit, or never."""
         for package in packages:
-            check_names(pushes_of(package))
+            check_names(pushes_in(package))
         if not packages:
             return []
         with self.within(connection) as transaction:
