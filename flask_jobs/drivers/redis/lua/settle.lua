@@ -1,2 +1,2 @@
--- uses: common jobs memory waking failing keys storing following settling
+-- uses: common jobs memory waking open_ties(failing open_keys(keys) storing following putting_back return_ties) ties settling
 return settle()
