@@ -1,4 +1,4 @@
--- uses: common jobs memory waking open_ties(failing open_keys(keys) storing following return_ties) ties
+-- uses: common jobs memory waking open_ties(failing open_keys(keys) storing following return_ties) ties booked
 -- Stops when it has looked at enough bytes, so that it never takes long.
 local ENOUGH, AT_ONCE = 8000000, 100
 local queue, limit = take(), tonumber(take())
@@ -22,6 +22,11 @@ end
 local function take_out(ids)
   local values = call('HMGET', JOBS, unpack(ids))
   call('HDEL', JOBS, unpack(ids))
+  if call('EXISTS', BOOKINGS) == 1 then
+    for _, id in ipairs(ids) do
+      give_back(id)
+    end
+  end
   remember(ids, mark_of('clear', ''))
   for i, id in ipairs(ids) do
     ties().removed(id, queue, values[i])

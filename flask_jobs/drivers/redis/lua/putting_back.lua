@@ -62,6 +62,7 @@ function ties.put_back_and_fail(count, number, stale)
     end
     call('HDEL', JOBS, id)
     bury(id, counted(fields), error)
+    give_back(id)
     remember({id}, mark)
     if fields[TIES] ~= '' then
       ties.tell(id, queue, fields[ORIGIN], fields[TIES], 'failed')
