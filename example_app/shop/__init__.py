@@ -1,6 +1,6 @@
 """The shop's pages and jobs."""
 
-from .jobs import RemindOfPayment, SendInvoice, daily_sales
+from .jobs import AskForReview, ChargeOrder, HoldOrder, SendInvoice, ShipOrder, daily_sales
 from .views import shop
 
-__all__ = ["RemindOfPayment", "SendInvoice", "daily_sales", "shop"]
+__all__ = ["AskForReview", "ChargeOrder", "HoldOrder", "SendInvoice", "ShipOrder", "daily_sales", "shop"]
