@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Sequence
 from email.message import EmailMessage
 
 from flask import current_app, render_template
 
-from ..models import Invoice, Order
+from flask_jobs import Batch
+
+from ..models import Customer, Invoice, Order
 
 OFFICE = "shop@shop.example"
 
@@ -40,6 +44,20 @@ def review_mail(order: Order) -> EmailMessage:
     """The mail that asks how it was."""
     message = _about(order, kind="review", subject=f"How was your order {order.id}?")
     message.set_content(render_template("shop/review_mail.txt", order=order))
+    return message
+
+
+def statement_mail(customer: Customer, month: dt.date, orders: Sequence[Order]) -> EmailMessage:
+    """The mail to a customer with the orders of a month."""
+    message = _mail(customer.email, f"statement-{customer.id}-{month:%Y%m}", f"Your orders of {month:%Y-%m}")
+    message.set_content(render_template("shop/statement_mail.txt", customer=customer, month=month, orders=orders))
+    return message
+
+
+def statements_report(month: dt.date, batch: Batch) -> EmailMessage:
+    """The mail to the office about the statements of a month."""
+    message = _mail(OFFICE, f"statements-{batch.id}", f"The statements of {month:%Y-%m}")
+    message.set_content(render_template("shop/statements_report.txt", batch=batch.state()))
     return message
 
 

@@ -9,11 +9,13 @@ from flask import Blueprint, abort, flash, jsonify, redirect, render_template, r
 from flask.typing import ResponseReturnValue
 from sqlalchemy.orm import joinedload, selectinload
 
+from flask_jobs import Batch
+
 from ..extensions import db, jobs
 from ..models import Customer, Invoice, Order, OrderStatus, now
 from ..money import euros
 from ..payments import CARDS
-from . import documents, orders
+from . import documents, orders, statements
 from .catalogue import PRODUCTS
 from .jobs import daily_sales
 
@@ -31,7 +33,7 @@ def index() -> ResponseReturnValue:
     found = list(db.session.scalars(newest_first))
     if _wants_json():
         return jsonify([_as_json(order) for order in found])
-    return render_template("shop/orders.html", orders=found)
+    return render_template("shop/orders.html", orders=found, this_month=f"{now():%Y-%m}")
 
 
 @shop.get("/orders/new")
@@ -106,6 +108,28 @@ def order_report() -> ResponseReturnValue:
     return redirect(url_for(".index"), code=303)
 
 
+@shop.post("/statements")
+def send_statements() -> ResponseReturnValue:
+    """Have the statements of a month sent to all customers, and lead to the page that shows how far they are."""
+    try:
+        month = statements.month_of(request.form.get("month", ""))
+    except ValueError:
+        abort(400, "A month is written as 2026-11.")
+    batch = statements.send_all(month)
+    return redirect(url_for(".show_statements", batch_id=batch.id), code=303)
+
+
+@shop.get("/statements/<batch_id>")
+def show_statements(batch_id: str) -> ResponseReturnValue:
+    """How far the statements are."""
+    batch = jobs.find_batch(batch_id)
+    if batch is None:
+        abort(404, "There are no such statements, or they were sent long ago.")
+    if _wants_json():
+        return jsonify(_batch_as_json(batch))
+    return render_template("shop/statements.html", batch=batch.state())
+
+
 def _from_form() -> orders.Request:
     form = request.form
     quantities = {key: form.get(f"quantity-{key}", "0") for key in PRODUCTS}
@@ -165,4 +189,17 @@ def _invoice_as_json(invoice: Invoice | None) -> dict[str, Any] | None:
         "total_cents": invoice.total_cents,
         "printed": invoice.printed,
         "mailed_at": mailed_at,
+    }
+
+
+def _batch_as_json(batch: Batch) -> dict[str, Any]:
+    state = batch.state()
+    return {
+        "name": state.name,
+        "finished": state.finished_at is not None,
+        "total": state.total,
+        "pending": state.pending,
+        "done": state.done,
+        "failed": state.failed,
+        "skipped": state.skipped,
     }
