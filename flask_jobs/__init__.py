@@ -43,16 +43,27 @@ from .events import (
 )
 from .extension import Jobs
 from .job import Job, Middleware, Task
+from .limits import Limit
+from .middleware import (
+    ConcurrencyLimit,
+    FailOnException,
+    RateLimited,
+    Skip,
+    ThrottlesExceptions,
+    WithoutOverlapping,
+)
 
 __all__ = [
     "Batch",
     "BatchNotFound",
     "CapabilityMissing",
+    "ConcurrencyLimit",
     "ConfigurationError",
     "ConnectionLost",
     "DiscardJob",
     "Dispatched",
     "FailJob",
+    "FailOnException",
     "InvalidArgument",
     "Job",
     "JobInterrupted",
@@ -60,6 +71,7 @@ __all__ = [
     "Jobs",
     "JobsError",
     "KeyHeld",
+    "Limit",
     "MalformedEnvelope",
     "MaxAttemptsExceeded",
     "Middleware",
@@ -68,14 +80,18 @@ __all__ = [
     "NoCurrentJob",
     "NotRegistered",
     "PushFailed",
+    "RateLimited",
     "ReleaseJob",
     "SchemaMissing",
+    "Skip",
     "Status",
     "StoreRefused",
     "Task",
+    "ThrottlesExceptions",
     "UnknownJob",
     "UnrebuildableJob",
     "UnserializableJob",
+    "WithoutOverlapping",
     "current_job",
     "job_discarded",
     "job_dispatched",

@@ -14,7 +14,18 @@ from .validation import count, queue_name, seconds
 
 Clock = Literal["store", "local"]
 
-KEYS = ("JOBS_DEFAULT", "JOBS_CONNECTIONS", "JOBS_SIGN", "JOBS_MAX_PAYLOAD", "JOBS_BASE_URL")
+KEYS = (
+    "JOBS_DEFAULT",
+    "JOBS_CONNECTIONS",
+    "JOBS_SIGN",
+    "JOBS_MAX_PAYLOAD",
+    "JOBS_BASE_URL",
+    "JOBS_STORE",
+    "JOBS_RELEASES_SPEND_ATTEMPTS",
+)
+
+MEMORY = "memory"
+"""As the name of a store: the memory of the process."""
 
 DEFAULT_CONNECTIONS: Mapping[str, Mapping[str, object]] = {
     "database": {"driver": "database", "url": None},
@@ -53,13 +64,15 @@ class ConnectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All JOBS_ settings of one app. `max_payload` is in bytes."""
+    """All JOBS_ settings of one app. `max_payload` is in bytes; `store` None is the one beside a job's connection."""
 
     default: str
     connections: Mapping[str, ConnectionSettings]
     sign: bool
     max_payload: int
     base_url: str | None
+    store: str | None = None
+    releases_spend: bool = False
 
     def connection(self, name: str | None) -> ConnectionSettings:
         """The settings of the named connection, or of the default one."""
@@ -88,6 +101,17 @@ def read(source: Mapping[str, Any], driver_keys: Callable[[str], Collection[str]
         sign=_flag(source.get("JOBS_SIGN", True), "JOBS_SIGN"),
         max_payload=_checked(count, source.get("JOBS_MAX_PAYLOAD", 1_048_576), "JOBS_MAX_PAYLOAD"),
         base_url=_base_url(source.get("JOBS_BASE_URL")),
+        store=_store(source.get("JOBS_STORE"), connections),
+        releases_spend=_flag(source.get("JOBS_RELEASES_SPEND_ATTEMPTS", False), "JOBS_RELEASES_SPEND_ATTEMPTS"),
+    )
+
+
+def _store(value: object, connections: Collection[str]) -> str | None:
+    if value is None or value == MEMORY or value in connections:
+        return value  # type: ignore[return-value]  # it equals a text
+    raise ConfigurationError(
+        f"JOBS_STORE names the store {value!r}: give the name of a connection ({_listed(connections)}), {MEMORY!r}, or "
+        "None for the one beside each job's own connection."
     )
 
 

@@ -5,15 +5,17 @@ These classes derive from `BaseException`, so that no ``except Exception`` in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from werkzeug.local import LocalProxy
 
-from .envelope import Progress
-from .errors import InvalidArgument, JobsError, NoCurrentJob
+from .envelope import Progress, Reservation
+from .errors import ConfigurationError, InvalidArgument, JobsError, NoCurrentJob
+from .limits import Limit
+from .store import Store
 from .validation import seconds
 
 if TYPE_CHECKING:
@@ -21,12 +23,19 @@ if TYPE_CHECKING:
 
 
 class ReleaseJob(BaseException):
-    """Puts the job back, due again in `delay` seconds. Before the body has started it costs no attempt."""
+    """Puts the job back, due again in `delay` seconds.
 
-    def __init__(self, delay: float = 0, reason: str = "released by the job") -> None:
+    Before the body has started it costs no attempt, unless `spend_attempt` is true or, where that is None,
+    JOBS_RELEASES_SPEND_ATTEMPTS.
+    """
+
+    def __init__(
+        self, delay: float = 0, reason: str = "released by the job", *, spend_attempt: bool | None = None
+    ) -> None:
         super().__init__(reason)
         self.delay = seconds(delay, what="delay")
         self.reason = reason
+        self.spend_attempt = spend_attempt
 
 
 class DiscardJob(BaseException):
@@ -54,6 +63,77 @@ class JobInterrupted(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """A store to guard jobs with.
+
+    `lasting` is how many seconds a lock lives that nobody extends. Where it stands beside the job's own connection,
+    a lock lives as long as the job's delivery instead.
+    """
+
+    store: Store
+    lasting: float
+    is_beside: bool
+
+
+class Guards(Protocol):
+    """What middleware finds of the application."""
+
+    @property
+    def releases_spend(self) -> bool:
+        """Whether a release before the body has started costs an attempt, where nobody says."""
+
+    def guard(self, name: str | None) -> Guard:
+        """The store of that name, or the one that the application has chosen."""
+
+    def limits(self, limiter: str, job: object) -> Sequence[Limit]:
+        """The limits that the limiter gives the job."""
+
+    def name_of(self, job: object) -> str:
+        """The job's registered name, whatever name it was stored under."""
+
+    def keep(self, what: str, extend: Callable[[], bool], *, seconds: float) -> Callable[[], None]:
+        """Call `extend` before `seconds` are over, time after time, until what this returns is called."""
+
+
+class NoGuards:
+    """Where there is no application."""
+
+    releases_spend = False
+
+    def guard(self, name: str | None) -> Guard:
+        """There is none."""
+        raise ConfigurationError("Nothing here keeps locks or limits for jobs: run the job through its app.")
+
+    def limits(self, limiter: str, job: object) -> Sequence[Limit]:
+        """There are none."""
+        raise ConfigurationError(f"There is no limiter {limiter!r} here: run the job through its app.")
+
+    def name_of(self, job: object) -> str:
+        """The name of its class."""
+        return type(job).__name__
+
+    def keep(self, what: str, extend: Callable[[], bool], *, seconds: float) -> Callable[[], None]:
+        """Nothing is held."""
+        return lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The attempt that is under way, as middleware sees it.
+
+    `has_started` says whether the body was entered. What is added to `afterwards` is called, the last first, when the
+    job has left its middleware, where no time limit cuts it short; what is added to `undo` if the job is not put back.
+    What these raise is logged and changes nothing.
+    """
+
+    reservation: Reservation
+    guards: Guards
+    has_started: Callable[[], bool]
+    afterwards: list[Callable[[], object]]
+    undo: list[Callable[[], object]]
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where in which chain the running job stands: `link` counts from 1, and is 0 for the job that catches."""
 
@@ -63,7 +143,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """The running job, as its own code sees it through `current_job`."""
+    """The running job, as its own code sees it through `current_job`; `run` is for middleware."""
 
     id: str
     name: str
@@ -71,6 +151,7 @@ class JobContext:
     attempt: int
     is_stopping: Callable[[], bool]
     report: Callable[[Progress], None]
+    run: Run
     chain: Place | None = None
     find_batch: Callable[[], Batch | None] = lambda: None
 

@@ -14,8 +14,8 @@ from . import batches, transactions
 from .connections import Connections
 from .dispatched import Dispatched, Options, Status
 from .driver import Driver, HoldsKeys, RunsBatches, RunsChains, RunsInline, Transactional
-from .envelope import After, BatchPush, ChainPush, Package, Push, Pushed, Role
-from .enveloping import Enveloper, Target, first, pushes_in
+from .envelope import After, BatchPush, ChainPush, Package, Push, Pushed, Role, pushes_in
+from .enveloping import Enveloper, Target, first
 from .errors import CapabilityMissing, InvalidArgument, PushFailed, Stored
 from .events import Events
 from .job import Job, require_job
@@ -59,11 +59,12 @@ class Dispatcher:
         connections: Connections,
         sessions: Callable[[], Sessions],
         events: Callable[[str], Events],
+        check: Callable[[Job], None],
     ) -> None:
         self._connections = connections
         self._sessions = sessions
         self._events = events
-        self.envelopes = Enveloper(connections.config, connections.driver, serializer)
+        self.envelopes = Enveloper(connections.config, connections.driver, serializer, check)
         self._refusals: list[Refusal] = []
 
     def dispatch(self, job: Job, options: Options) -> Dispatched:

@@ -35,6 +35,7 @@ from .envelope import (
     StoredChain,
     StoredJob,
 )
+from .store import Store
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -308,6 +309,18 @@ class Transactional(Driver):
         """Store the jobs through the app's own connection: visible with its commit, or never.
 
         One answer for each job: of a chain for its first link, of a batch for each member.
+        """
+
+
+class KeepsLocks(Driver):
+    """Has a store for locks, limits and counts beside its jobs."""
+
+    @property
+    @abstractmethod
+    def store(self) -> Store:
+        """The store. A lock that is held by a delivery of this driver lives exactly as long as its lease.
+
+        What a job has booked of limits is given back in the step that cancels, clears or fails it.
         """
 
 

@@ -5,7 +5,7 @@ Instants are epoch seconds by the store's clock, durations are seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -148,6 +148,17 @@ class BatchPush:
 
 Package = Push | ChainPush | BatchPush
 """What can be pushed within a transaction of the application."""
+
+
+def pushes_in(package: Package) -> Sequence[Push]:
+    """All jobs of a package, whether they are pushed at once or later."""
+    match package:
+        case Push():
+            return [package]
+        case ChainPush(links=links, catch=catch):
+            return links if catch is None else [*links, catch]
+        case BatchPush(members=members, callbacks=callbacks):
+            return [*members, *callbacks.values()]
 
 
 @dataclass(frozen=True, slots=True)

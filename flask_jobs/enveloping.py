@@ -9,7 +9,7 @@ from typing import TypeVar
 from .config import Config, ConnectionSettings
 from .dispatched import Options
 from .driver import Driver
-from .envelope import NOW, BatchPush, ChainPush, Envelope, Package, Push, Role, Ties, When
+from .envelope import NOW, BatchPush, ChainPush, Envelope, Push, Role, Ties, When
 from .errors import InvalidArgument
 from .ids import new_id
 from .job import Job, require_body, require_job
@@ -30,11 +30,19 @@ class Target:
 
 
 class Enveloper:
-    """Puts the jobs of one app into envelopes. `driver` gives a connection's driver by name."""
+    """Puts the jobs of one app into envelopes. `driver` gives a connection's driver by name.
+
+    `check` refuses a job that the app could not run.
+    """
 
     def __init__(
-        self, config: Config, driver: Callable[[str], Driver], serializer: Callable[[Driver], Serializer]
+        self,
+        config: Config,
+        driver: Callable[[str], Driver],
+        serializer: Callable[[Driver], Serializer],
+        check: Callable[[Job], None],
     ) -> None:
+        self._check = check
         self._config = config
         self._driver = driver
         self._serializer = serializer
@@ -99,6 +107,7 @@ class Enveloper:
     def _push(self, job: Job, target: Target, queue: str | None, ties: Ties, id_: str) -> Push:
         require_job(job)
         check(job)
+        self._check(job)
         name, body = self._serializer(target.driver).encode(job)
         require_body(job)
         ties = replace(ties, key=key_of(job, name)) if job.unique else ties
@@ -107,17 +116,6 @@ class Enveloper:
 
 
 _UNTIED = Ties()
-
-
-def pushes_in(package: Package) -> Sequence[Push]:
-    """All jobs of a package, in the order in which they were dispatched."""
-    match package:
-        case Push():
-            return [package]
-        case ChainPush(links=links, catch=catch):
-            return links if catch is None else [*links, catch]
-        case BatchPush(members=members, callbacks=callbacks):
-            return [*members, *callbacks.values()]
 
 
 def first(*values: T | None) -> T | None:

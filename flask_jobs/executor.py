@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from . import clock, log, policy
+from .control import Guards, NoGuards
 from .driver import ContextFactory
 from .envelope import Envelope, Hook, Progress, Reservation
 from .errors import (
@@ -35,19 +36,31 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What came of one delivery. `job` is None when it could not be rebuilt; `seconds` is all the time it took."""
+    """What came of one delivery. `job` is None when it could not be rebuilt; `seconds` is all the time it took.
+
+    `undo` is to be called unless the job is put back: what it has booked for later is no use then.
+    """
 
     outcome: Outcome
     options: JobOptions
     job: Job | None
     seconds: float
+    undo: tuple[Callable[[], object], ...] = ()
+
+    def end(self) -> None:
+        """Call `undo`. Never raises: what cannot be undone ends by itself."""
+        for call in self.undo:
+            try:
+                call()
+            except Exception:  # a store that is away, or whatever a middleware of others does
+                log.complain(logger, "What a job had booked could not be given back.", level=logging.WARNING)
 
 
 class Executor:
     """Runs attempts, each in an app context and a `contextvars.Context` of its own.
 
     `decode` rebuilds a job with its models, `context` makes an app context, `cleanup` removes the sessions that
-    the attempt has used, `find_batch` gives a job its batch.
+    the attempt has used, `find_batch` gives a job its batch, `guards` is what middleware finds of the app.
     """
 
     def __init__(
@@ -58,12 +71,14 @@ class Executor:
         cleanup: Callable[[], None],
         events: Events,
         find_batch: Callable[[str | None], Batch | None] = lambda batch_id: None,
+        guards: Guards | None = None,
     ) -> None:
         self._find_batch = find_batch
         self._decode = decode
         self._context = context
         self._cleanup = cleanup
         self._events = events
+        self._guards = NoGuards() if guards is None else guards
         self._resolve = Resolver()
 
     def run(
@@ -85,7 +100,7 @@ class Executor:
         a job with ties passes on its way to its body.
         """
         began = clock.monotonic()
-        run = Passage(reservation, timer, is_stopping, report, gates)
+        run = Passage(reservation, timer, is_stopping, report, self._guards, gates)
         present = reservation.now if now is None else now
         try:
             Context().run(self._within_app, reservation, partial(self._attempt, run, defaults, present, gates))
@@ -95,7 +110,7 @@ class Executor:
             run.outcome = Raised(error)
         options = run.options or self._resolve(None, defaults)
         assert run.outcome is not None
-        return Attempt(run.outcome, options, run.job, clock.monotonic() - began)
+        return Attempt(run.outcome, options, run.job, clock.monotonic() - began, tuple(run.undo))
 
     def run_hook(
         self, reservation: Reservation, error: BaseException, *, timer: Timer = untimed, limit: float = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from blinker import ANY, Signal
@@ -21,6 +21,7 @@ from .drivers import DriverFactory
 from .envelope import Role, StoredChain
 from .errors import PushFailed
 from .job import Job, Task
+from .limiters import LimiterFunction
 from .listeners import Listeners
 from .registry import Registry
 
@@ -37,6 +38,7 @@ R = TypeVar("R")
 J = TypeVar("J", bound=Job)
 M = TypeVar("M")
 V = TypeVar("V")
+L = TypeVar("L", bound=LimiterFunction)
 U = TypeVar("U", bound=Callable[[dict[str, Any]], dict[str, Any]])
 
 
@@ -85,6 +87,21 @@ class Jobs:
     def upcast(self, job: str, version: int) -> Callable[[U], U]:
         """Register a function from the fields of a job's stored `version` to those of the next one."""
         return self.registry.upcast(job, version)
+
+    @overload
+    def limiter(self, name: str) -> Callable[[L], L]: ...
+
+    @overload
+    def limiter(self, name: str, function: L) -> L: ...
+
+    def limiter(self, name: str, function: L | None = None) -> L | Callable[[L], L]:
+        """Register how often jobs may start that say ``RateLimited(name)``: a function from the job to its limits.
+
+        It gives a `Limit`, several, or None for no limit. Also a decorator: ``@jobs.limiter("emails")``.
+        """
+        if function is None:
+            return lambda found: self.registry.add_limiter(name, found)
+        return self.registry.add_limiter(name, function)
 
     def listen(
         self, signal: Signal, name: str, *, sender: object = ANY, aliases: Sequence[str] = (), **options: Any

@@ -60,6 +60,7 @@ def run_inline(
     """
     judge = processor(driver, executor, events)
     attempt = judge.attempt(held(reservation))
+    attempt.end()
     verdict = judge.verdict(held(reservation), _final(attempt))
     answer = settled(driver, judge, verdict)
     if isinstance(attempt.outcome, Interrupted):

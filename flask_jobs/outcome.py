@@ -21,11 +21,12 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The job asked to be put back. `started`: its body had been entered."""
+    """The job asked to be put back. `started`: its body had been entered; `spends`: it costs an attempt anyway."""
 
     delay: float
     reason: str
     started: bool
+    spends: bool = False
 
 
 @dataclass(frozen=True, slots=True)

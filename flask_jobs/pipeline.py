@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import logging
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from . import clock
-from .control import DiscardJob, FailJob, JobContext, JobInterrupted, JobTimeout, Place, ReleaseJob, running
+from . import clock, log
+from .control import (
+    DiscardJob,
+    FailJob,
+    Guards,
+    JobContext,
+    JobInterrupted,
+    JobTimeout,
+    Place,
+    ReleaseJob,
+    Run,
+    running,
+)
 from .coroutines import complete
-from .envelope import Progress, Reservation, Ties
+from .envelope import Event, Progress, Reservation, Ties
+from .errors import ConfigurationError
 from .job import Job, Middleware, TaskJob
 from .options import JobOptions
 from .outcome import Done, Hopeless, Interrupted, Outcome, Raised, Released, Skipped, TimedOut
@@ -20,6 +34,8 @@ if TYPE_CHECKING:
     from .batches import Batch
 
 _UNTIED = Ties()
+
+logger = logging.getLogger(__name__)
 
 # How much later than the event loop the timer speaks up: a coroutine is to be cancelled by its loop, and only one
 # that does not give way is cut short from outside.
@@ -60,15 +76,19 @@ class Passage:
         timer: Timer,
         is_stopping: Callable[[], bool],
         report: Callable[[Progress], None],
+        guards: Guards,
         gates: Gates | None = None,
     ) -> None:
         self.reservation = reservation
+        self.undo: list[Callable[[], object]] = []
+        self._afterwards: list[Callable[[], object]] = []
         self.job: Job | None = None
         self.options: JobOptions | None = None
         self.outcome: Outcome | None = None
         self._timer = timer
         self._is_stopping = is_stopping
         self._report = report
+        self._guards = guards
         self._gates = gates
         self._ends = math.inf
         self._started = False
@@ -79,6 +99,7 @@ class Passage:
         """Make the job known as `current_job`; `find_batch` gives it its batch when it asks."""
         reservation, envelope = self.reservation, self.reservation.envelope
         ties = envelope.ties or _UNTIED
+        run = Run(reservation, self._guards, lambda: self._started, self._afterwards, self.undo)
         running.set(
             JobContext(
                 envelope.id,
@@ -87,6 +108,7 @@ class Passage:
                 reservation.attempt,
                 self._is_near_its_end,
                 self._report,
+                run,
                 None if ties.chain is None else Place(ties.chain, ties.link),
                 partial(find_batch, ties.batch),
             )
@@ -105,13 +127,31 @@ class Passage:
             self._timer(limit, self._pipeline, grace=grace)
         except BaseException as raised:  # SystemExit and control flow are outcomes as well
             error = raised
+        self._finish_middleware()
         # That the time was up is a fact, and no middleware can swallow it.
         error = self._cut or error
         self.outcome = self._returned() if error is None else self._ended_by(error)
+        if isinstance(self.outcome, Skipped) and _may_have_booked(self.reservation):
+            # By whoever stands further out than the limit that it had booked a turn of.
+            self.undo.append(self._give_back)
         if isinstance(self.outcome, Raised | TimedOut):
             # Asked for here, while the job's own attributes can still be loaded.
             self.options = self.options.pinned(self.reservation.attempt)
         return error
+
+    def _finish_middleware(self) -> None:
+        while self._afterwards:
+            call = self._afterwards.pop()
+            try:
+                call()
+            except Exception:  # a store that is away, or a function of the application
+                envelope = self.reservation.envelope
+                message = "A middleware could not finish its work after job %s (%s)."
+                log.complain(logger, message, envelope.id, envelope.name, level=logging.WARNING)
+
+    def _give_back(self) -> None:
+        with contextlib.suppress(ConfigurationError):  # without a store nothing was booked
+            self._guards.guard(None).store.give_back(self.reservation.envelope.id)
 
     def _pipeline(self) -> None:
         job = self.job
@@ -162,7 +202,8 @@ class Passage:
     def _ended_by(self, error: BaseException) -> Outcome:
         match error:
             case ReleaseJob():
-                return Released(error.delay, error.reason, self._started)
+                spends = self._guards.releases_spend if error.spend_attempt is None else error.spend_attempt
+                return Released(error.delay, error.reason, self._started, spends)
             case DiscardJob():
                 return Skipped(str(error) or "discarded by the job")
             case FailJob():
@@ -180,6 +221,10 @@ class Passage:
                 return self._ended_by(only)
             case _:
                 return Raised(error)
+
+
+def _may_have_booked(reservation: Reservation) -> bool:
+    return any(entry.event is Event.RELEASED for entry in reservation.history)
 
 
 def _is_control(error: BaseException) -> bool:

@@ -185,20 +185,27 @@ def _after_error(case: _Case, error: BaseException, event: Event, reason: str) -
 
 
 def _after_release(case: _Case, outcome: Released) -> Settlement:
-    counters = case.counted() if outcome.started else case.counted(attempts=-1, releases=1)
+    counters = _after_put_back(case, outcome)
     why = _why_not_put_back(case, outcome, counters)
     if why is not None:
         return case.give_up(why, counters, Event.RELEASED, outcome.reason)
     return case.release(After(outcome.delay), counters, Event.RELEASED, outcome.reason)
 
 
+def _after_put_back(case: _Case, outcome: Released) -> Counters:
+    if outcome.started:
+        return case.counted()
+    return case.counted(attempts=0 if outcome.spends else -1, releases=1)
+
+
 def _why_not_put_back(case: _Case, outcome: Released, counters: Counters) -> str | None:
     most = case.options.max_releases
     if not outcome.started and most is not None and counters.releases > most:
         return f"it was put back {_times(counters.releases)} without its body having run, and max_releases is {most}"
-    if outcome.started and case.is_last():
+    if (outcome.started or outcome.spends) and case.is_last():
         limit = attempt_limit(case.reservation, case.options)
-        return f"it released itself in its last attempt, and max_attempts is {limit}"
+        who = "it released itself" if outcome.started else "it was put back"
+        return f"{who} in its last attempt, and max_attempts is {limit}"
     if case.is_too_late(outcome.delay):
         return "it was to be put back until after the deadline of its retry_until"
     return None

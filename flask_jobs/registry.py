@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from .errors import ConfigurationError, InvalidArgument, NotRegistered, UnknownJob, UnrebuildableJob
 from .job import Job, Task, task_job
+from .limiters import Limiters
 from .validation import job_name as checked_name
 from .validation import require_called
 
@@ -275,7 +276,7 @@ class ValueCodecs:
         return None if cls is None else self._by_class[cls]
 
 
-class Registry(JobNames, ModelNames, ValueCodecs):
+class Registry(JobNames, ModelNames, ValueCodecs, Limiters):
     """All names of one `Jobs` object, shared by the apps that it serves. Filled while modules are imported."""
 
 

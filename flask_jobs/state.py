@@ -24,10 +24,14 @@ from .envelope import Reservation, Settled
 from .errors import ConfigurationError
 from .events import Events
 from .executor import Executor
+from .guards import AppGuards, Memory
 from .inline import run_inline
+from .job import Job
+from .middleware import RateLimited
 from .registry import Registry
 from .serializer import ModelReferences, Serializer, Signer, Unsigned
 from .sessions import NoSessions, Sessions, sessions_of, watch_from_first_context
+from .store import Store
 
 EXTENSION = "flask_jobs"
 
@@ -50,6 +54,7 @@ class AppState:
         self._factories = factories
         self._events: dict[str, Events] = {}
         self._executors: dict[str, Executor] = {}
+        self._memory = Memory()
         self.config = config.read(app.config, lambda driver: drivers.factory(driver, factories).keys)
         self.connections = Connections(self.config, self._make_driver)
         self.dispatcher = Dispatcher(
@@ -57,6 +62,7 @@ class AppState:
             connections=self.connections,
             sessions=lambda: self.sessions,
             events=self.events,
+            check=self.check,
         )
 
     @property
@@ -107,9 +113,21 @@ class AppState:
                 context=self.job_context,
                 cleanup=lambda: self.sessions.remove(),
                 events=self.events(connection),
+                guards=self._guards(connection),
                 find_batch=partial(self.find_batch, connection),
             )
         return self._executors[connection]
+
+    def isolated_executor(self, connection: str, store: Store) -> Executor:
+        """The same with one store for all locks and limits, whatever the app and its jobs name."""
+        return Executor(
+            decode=lambda envelope: self.serializer.decode(envelope),
+            context=self.job_context,
+            cleanup=lambda: self.sessions.remove(),
+            events=self.events(connection),
+            guards=self._guards(connection, only=store),
+            find_batch=partial(self.find_batch, connection),
+        )
 
     def find_batch(self, connection: str, batch_id: str | None) -> Batch | None:
         """The batch with this id, if it is stored; None for a job that belongs to none."""
@@ -134,6 +152,23 @@ class AppState:
                 yield
             finally:
                 self.sessions.remove()
+
+    def check(self, job: Job) -> None:
+        """Raise `ConfigurationError` if the job's middleware names a limiter that there is not."""
+        if type(job).middleware is Job.middleware:
+            return
+        try:
+            layers = list(job.middleware())
+        except Exception:  # it may need what only a worker has, and is asked again there
+            return
+        for layer in layers:
+            if isinstance(layer, RateLimited):
+                self.registry.require_limiter(layer.limiter)
+
+    def _guards(self, connection: str, only: Store | None = None) -> AppGuards:
+        return AppGuards(
+            connection, connections=self.connections, registry=self.registry, memory=self._memory, only=only
+        )
 
     def _signer(self) -> Signer | Unsigned:
         key = self.app.secret_key

@@ -9,6 +9,7 @@ from ..driver import Driver
 from ..drivers.memory import MemoryDriver
 from ..envelope import Ack, Envelope, ErrorRecord, Fail, Push, Release, Reservation, Room, Settlement, instant
 from ..errors import InvalidArgument
+from ..executor import Executor
 from ..ids import new_id
 from ..inline import held, processor, settled
 from ..job import Job, require_job
@@ -83,12 +84,14 @@ class Result:
                 return f"failed with {kind}: {message}"
 
 
-def attempt(state: AppState, driver: Driver, reservation: Reservation, connection: str) -> Result:
+def attempt(
+    state: AppState, driver: Driver, reservation: Reservation, connection: str, executor: Executor | None = None
+) -> Result:
     """Run the delivery as a worker does, settle it, tell of it, and say what came of it."""
     with state.sessions.set_aside(), Alarm() as alarm:
         judge = processor(
             driver,
-            state.inline_executor(connection),
+            executor or state.inline_executor(connection),
             state.events(connection),
             timer=alarm,
             defaults=WorkerDefaults(),
@@ -102,6 +105,7 @@ def run_once(state: AppState, job: Job, *, attempt_number: int = 1) -> Result:
     """Run one job as a worker would run its attempt of this number; nothing of it stays anywhere."""
     require_job(job)
     check(job)
+    state.check(job)
     if count(attempt_number, what="attempt") == 0:
         raise InvalidArgument("attempt must be 1 or more: 1 is the first time that the body starts.")
     settings = state.connections.settings(job.connection)
@@ -111,4 +115,5 @@ def run_once(state: AppState, job: Job, *, attempt_number: int = 1) -> Result:
     driver.push([Push(envelope, retry_until=deadline(job))])
     reservation = driver.pop([envelope.queue], new_id(), Room()).reservations[0]
     counters = replace(reservation.counters, attempts=attempt_number, errors=attempt_number - 1)
-    return attempt(state, driver, replace(reservation, counters=counters), settings.name)
+    executor = state.isolated_executor(settings.name, driver.store)
+    return attempt(state, driver, replace(reservation, counters=counters), settings.name, executor)

@@ -103,6 +103,8 @@ class Processor:
         settlement = policy.decide(
             delivery.reservation, attempt.outcome, attempt.options, now=delivery.now(), jitter=self._jitter()
         )
+        if not isinstance(settlement, Release):
+            attempt.end()
         return Verdict(delivery, attempt, settlement)
 
     def tell(self, verdict: Verdict) -> None:

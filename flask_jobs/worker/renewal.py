@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 
 from .. import clock, log
@@ -11,6 +10,7 @@ from ..driver import Driver, Renewable
 from ..envelope import Reservation
 from ..errors import ConnectionLost, StoreRefused
 from ..events import about
+from ..threads import start_deaf
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Renewal:
         if self._driver is not None:
             self._ended.clear()
             self._thread = threading.Thread(target=self._run, args=(self._driver,), name="renewal", daemon=True)
-            self._start(self._thread)
+            start_deaf(self._thread)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -80,19 +80,6 @@ class Renewal:
         """Renew it no longer; it is being settled."""
         with self._lock:
             self._held.discard(lease)
-
-    @staticmethod
-    def _start(thread: threading.Thread) -> None:
-        """Start the thread deaf to signals.
-
-        The kernel hands the second of two signals to any thread that takes it, and what another thread takes does
-        not wake the main thread from a system call: it would only be heard when the job's own sleep is over.
-        """
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
-            thread.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _run(self, driver: Renewable) -> None:
         pause = every = min(self._retry_after / _TIMES, _LONGEST)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.contract.on_servers import AllOfTheContract, ByItsOwnClock
+from tests.contract.on_servers import AllOfTheContract, ByItsOwnClock, LocksByItsOwnClock
 from tests.databases import MARIADB
 
 
@@ -12,4 +12,9 @@ class TestMariadb(AllOfTheContract):
 
 @pytest.mark.slow
 class TestMariadbByItsOwnClock(ByItsOwnClock):
+    server = MARIADB
+
+
+@pytest.mark.slow
+class TestMariadbLocksByItsOwnClock(LocksByItsOwnClock):
     server = MARIADB

@@ -16,6 +16,7 @@ class TestMemory(
     contract.RunsChainsContract,
     contract.RunsBatchesContract,
     contract.TracksProgressContract,
+    contract.KeepsLocksContract,
     contract.InspectableContract,
     contract.ClearableContract,
     contract.PausableContract,

@@ -3,7 +3,7 @@
 import pytest
 
 from flask_jobs.testing import contract
-from tests.contract.on_servers import AllOfTheContract, ByItsOwnClock, OnServer
+from tests.contract.on_servers import AllOfTheContract, ByItsOwnClock, LocksByItsOwnClock, OnServer
 from tests.databases import POSTGRESQL
 
 
@@ -24,4 +24,9 @@ class TestPostgresqlWithoutNotify(OnServer, contract.WaitContract):
 
 @pytest.mark.slow
 class TestPostgresqlByItsOwnClock(ByItsOwnClock):
+    server = POSTGRESQL
+
+
+@pytest.mark.slow
+class TestPostgresqlLocksByItsOwnClock(LocksByItsOwnClock):
     server = POSTGRESQL

@@ -26,6 +26,7 @@ class OnRedis(
     contract.RunsChainsContract,
     contract.RunsBatchesContract,
     contract.TracksProgressContract,
+    contract.KeepsLocksContract,
     contract.InspectableContract,
     contract.ClearableContract,
     contract.PausableContract,
@@ -85,6 +86,8 @@ class TestRedisByItsOwnClock(OnRedis):
     clock = "store"
     lease = 0.6
     delay = 0.25
+    hold = 1.5
+    window = 2.0
     remember_ids = 0.6
 
     @pytest.fixture

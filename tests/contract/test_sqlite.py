@@ -18,6 +18,7 @@ class OnSqlite(
     contract.RunsChainsContract,
     contract.RunsBatchesContract,
     contract.TracksProgressContract,
+    contract.KeepsLocksContract,
     contract.InspectableContract,
     contract.KeepsTablesContract,
     contract.ClearableContract,
@@ -88,6 +89,8 @@ class TestSqliteByItsOwnClock(OnSqlite):
     clock = "store"
     lease = 0.6
     delay = 0.25
+    hold = 1.5
+    window = 2.0
     remember_ids = 0.6
 
     @pytest.fixture

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +24,16 @@ from flask import Flask, current_app, g
 from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from flask_jobs import ConnectionLost, Job, Jobs, current_job
+from flask_jobs import (
+    ConnectionLost,
+    Job,
+    Jobs,
+    Limit,
+    RateLimited,
+    ThrottlesExceptions,
+    WithoutOverlapping,
+    current_job,
+)
 from flask_jobs.ids import new_id
 
 
@@ -210,6 +219,87 @@ class Violate(Job):
                 raise
 
 
+@jobs.limiter("faults")
+def limit(job: Job) -> Limit:
+    amount, seconds = current_app.config["FAULTS_LIMIT"]
+    return Limit.every(seconds, amount)
+
+
+class Witness:
+    """Notes between which two instants the limit let the job through, and what waits for its turn."""
+
+    def __init__(self) -> None:
+        self.limited = RateLimited("faults")
+
+    def handle(self, job: Job, call_next: Callable[[], None]) -> None:
+        asked = time.time()
+
+        def through() -> None:
+            note("through", job=current_job.id, asked=asked, pid=os.getpid())
+            call_next()
+
+        note("asked", job=current_job.id)
+        self.limited.handle(job, through)
+
+
+@jobs.register("faults.limited")
+class Limited(Job):
+    """Runs behind the limit of the app's config, and raises so many times first."""
+
+    backoff = 0
+
+    def __init__(self, label: str = "", *, raises: int = 0, tries: int = 1) -> None:
+        self.label = label
+        self.raises = raises
+        self.max_attempts = tries
+
+    def middleware(self) -> list[Any]:
+        return [Witness()]
+
+    def handle(self) -> None:
+        with noted(label=self.label):
+            if current_job.attempt <= self.raises:
+                raise ConnectionError("no answer")
+
+
+@jobs.register("faults.exclusive")
+class Exclusive(Job):
+    """One with its key at a time. Ends when the gate of its attempt is open."""
+
+    max_attempts = 3
+    backoff = 0
+
+    def __init__(self, label: str, *, limit: float = 60, drop: bool = False) -> None:
+        self.label = label
+        self.drop = drop
+        self.timeout = limit
+
+    def middleware(self) -> list[Any]:
+        return [WithoutOverlapping("k", release_after=0.2, drop=self.drop)]
+
+    def handle(self) -> None:
+        gate = Path(current_app.instance_path) / f"{self.label}-{current_job.attempt}"
+        with noted(label=self.label):
+            while not gate.exists():
+                time.sleep(0.01)
+
+
+@jobs.register("faults.throttled")
+class Throttled(Job):
+    """Has two stopping rules, a backoff and a circuit breaker, and always fails."""
+
+    max_attempts = 3
+    retry_until = timedelta(hours=1)
+    backoff = (1, 2, 4)
+
+    def middleware(self) -> list[Any]:
+        return [ThrottlesExceptions("faults", max_exceptions=10, decay=60)]
+
+    def handle(self) -> None:
+        with noted():
+            raise ConnectionError("the bank does not answer")
+
+
 @jobs.task("faults.forget")
 def forget_to_commit(text: str) -> None:
     db.session.add(Row(text=text))
@@ -327,6 +417,7 @@ def create_app(folder: str | None = None, config: dict[str, Any] | None = None) 
     """The app in a folder of its own; other processes are told of it by their environment."""
     app = Flask("faults", instance_path=folder or os.environ["FAULTS_FOLDER"])
     app.config.update(SECRET_KEY="not a secret", SQLALCHEMY_DATABASE_URI="sqlite:///app.sqlite")
+    app.config["FAULTS_LIMIT"] = (5, 2)
     app.config.update(json.loads(os.environ["FAULTS_CONFIG"]) if config is None else config)
     if "FAULTS_LOGGING" in os.environ:
         logging.config.dictConfig(json.loads(os.environ["FAULTS_LOGGING"]))

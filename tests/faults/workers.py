@@ -99,6 +99,7 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.name = "database"
         self.connection: dict[str, Any] = {}
         self.config: dict[str, Any] = {}
         self.environment: dict[str, str] = {}
@@ -197,4 +198,4 @@ class Site:
 
     @property
     def _config(self) -> dict[str, Any]:
-        return {"JOBS_CONNECTIONS": {"database": self.connection}, **self.config}
+        return {"JOBS_DEFAULT": self.name, "JOBS_CONNECTIONS": {self.name: self.connection}, **self.config}

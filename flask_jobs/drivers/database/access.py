@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPICursor
@@ -16,6 +17,7 @@ from ...errors import ConfigurationError, ConnectionLost, SchemaMissing, Stored
 from ...validation import seconds
 from . import schema
 from .bell import Bell
+from .bookings import Bookings
 from .dialects import Dialect, dialect_of
 from .dialects.postgresql import run_alone
 from .statements import AppTransaction, Compiler, OwnTransaction, Row
@@ -74,6 +76,11 @@ class Access(Driver):
         """Close the driver's own connections."""
         if self._owns_engine:
             self.engine.dispose()
+
+    @cached_property
+    def bookings(self) -> Bookings:
+        """What jobs have booked of limits, which is given back with the end of a job."""
+        return Bookings(self.compile)
 
     @contextmanager
     def writing(self, *, lasting: bool = True) -> Iterator[OwnTransaction]:

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 
 import sqlalchemy as sa
 
 from ... import clock as clocks
-from ...driver import KeepsTables, Renewable, TracksProgress, Transactional
-from ...envelope import Exchange, Package, Popped, Progress, Push, Pushed, Reservation, Room, Settled, Settlement
+from ...driver import KeepsLocks, KeepsTables, Renewable, TracksProgress, Transactional
+from ...envelope import (
+    Exchange,
+    Package,
+    Popped,
+    Progress,
+    Push,
+    Pushed,
+    Reservation,
+    Room,
+    Settled,
+    Settlement,
+    pushes_in,
+)
 from ...validation import queue_name
 from .access import Access
 from .dialects import Dialect, Mysql, Postgresql, Watch
 from .failed import FailedJobs
-from .following import Following, pushes_of
+from .following import Following
 from .mysql_pushing import MysqlPushing
 from .mysql_steps import MysqlPopping, MysqlSettling
 from .operators import Operators
@@ -28,9 +41,12 @@ from .remembering import Memory
 from .retrying import repeated_if_overtaken
 from .schema import create_sql
 from .settling import Settling
+from .store import DatabaseStore
 
 
-class DatabaseDriver(Packages, Operators, FailedJobs, Renewable, TracksProgress, Transactional, KeepsTables):
+class DatabaseDriver(
+    Packages, Operators, FailedJobs, Renewable, TracksProgress, Transactional, KeepsLocks, KeepsTables
+):
     """Keeps jobs in tables, on an engine of its own (see `open_engine` and `engine_beside`).
 
     `app_engine` is the app's engine for the same database, if it has one: jobs can then be pushed within the app's
@@ -89,7 +105,7 @@ class DatabaseDriver(Packages, Operators, FailedJobs, Renewable, TracksProgress,
     def push_within(self, connection: sa.Connection, packages: Sequence[Package]) -> list[Pushed]:
         """Store the jobs through the app's own connection: visible with its commit, or never."""
         for package in packages:
-            check_names(pushes_of(package))
+            check_names(pushes_in(package))
         if not packages:
             return []
         with self.within(connection) as transaction:
@@ -153,6 +169,11 @@ class DatabaseDriver(Packages, Operators, FailedJobs, Renewable, TracksProgress,
         deadline = clocks.monotonic() + timeout
         with self.translating():
             self._wait(names, deadline, stopping)
+
+    @cached_property
+    def store(self) -> DatabaseStore:
+        """Locks, limits and counts in tables beside those of the jobs."""
+        return DatabaseStore(self)
 
     def create_sql(self) -> str:
         """The statements that make the tables on this database."""

@@ -61,23 +61,6 @@ def repeated(pushes: Sequence[Push]) -> list[Pushed]:
     return [Pushed(push.envelope.id, stored=False) for push in pushes]
 
 
-def pushes_of(package: Package) -> Sequence[Push]:
-    """All that is pushed with it, now or later."""
-    return list(_pushes_of(package))
-
-
-def _pushes_of(package: Package) -> Iterator[Push]:
-    match package:
-        case Push():
-            yield package
-        case ChainPush(links=links, catch=catch):
-            yield from links
-            yield from () if catch is None else (catch,)
-        case BatchPush(members=members, callbacks=callbacks):
-            yield from members
-            yield from callbacks.values()
-
-
 def _together(packages: Sequence[Package]) -> Iterator[Sequence[Push] | ChainPush | BatchPush]:
     """The packages in their order, single jobs that follow upon each other together."""
     pushes: list[Push] = []

@@ -12,11 +12,10 @@ import sqlalchemy as sa
 from ...envelope import Envelope, Push, Pushed
 from ...errors import StoreRefused
 from .dialects import Mysql
-from .mysql_steps import padded, places
-from .pushing import Pushing, push_rows, row_values, tied_row_values
+from .pushing import Pushing, are_tied, push_rows, row_values, tied_row_values
 from .remembering import Memory
 from .schema import ended, failed, jobs
-from .statements import Compiler, Transaction, parameter, repeated
+from .statements import Compiler, Transaction, padded, parameter, places, repeated
 from .text import Parameters
 
 # Bytes of jobs that one statement carries, well below the smallest max_allowed_packet in use.
@@ -48,7 +47,7 @@ class MysqlPushing(Pushing):
         mark = secrets.token_hex(8)
         heads = self.heads(transaction, pushes)
         answers: list[Pushed] = []
-        for part in _parts(push_rows(pushes, mark, heads)):
+        for part in _parts(push_rows(pushes, mark, heads, tied=are_tied(pushes))):
             answers += self._insert_part(transaction, part)
         used_up = self._without_used_up(transaction, [push.envelope.id for push in pushes], mark)
         return [Pushed(one.id, stored=False) if one.id in used_up else one for one in answers]

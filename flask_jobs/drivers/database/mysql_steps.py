@@ -17,20 +17,9 @@ from .remembering import Memory
 from .rows import JobRow
 from .schema import RESERVED, jobs
 from .settling import Settling, as_row
-from .statements import Compiler, OwnTransaction, constant, parameter
+from .statements import Compiler, OwnTransaction, constant, padded, parameter, places
 
 _HOLDER = parameter("holder", sa.String)
-
-
-def padded(name: str, values: Sequence[object]) -> dict[str, object]:
-    """The values as parameters, the last repeated up to a power of two, so that few statements serve all amounts."""
-    amount = 1 << (len(values) - 1).bit_length()
-    return {f"{name}{place}": values[min(place, len(values) - 1)] for place in range(amount)}
-
-
-def places(name: str, amount: int, type_: type[sa.types.TypeEngine[Any]]) -> list[sa.BindParameter[Any]]:
-    """The parameters that `padded` gives values to."""
-    return [parameter(f"{name}{place}", type_) for place in range(amount)]
 
 
 class MysqlSettling(Settling):

@@ -75,6 +75,7 @@ class Operators(Access, Inspectable, Clearable, Pausable):
             found = transaction.rows(self._operating.cancellable, row)
             if not found or not transaction.run(self._operating.note_cancelled, row):
                 return False
+            self.bookings.free(transaction, job_id)
             transaction.run(self._operating.cancel, row)
             self.following.tell(transaction, removed(found))
             return True
@@ -89,6 +90,7 @@ class Operators(Access, Inspectable, Clearable, Pausable):
                 return 0
             rows = [{"row_seq": seq, "settlement": None} for seq, *_ in found]
             transaction.run_many(self._operating.note_cleared, rows)
+            self.bookings.free(transaction, *[job_id for _, job_id, *_ in found])
             self.memory.prune(transaction, len(rows))
             cleared = transaction.run_many(self._operating.remove, rows)
             self.following.tell(transaction, removed([row[1:] for row in found]))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...driver import PORTION, HoldsKeys, RunsBatches, RunsChains
-from ...envelope import BatchPush, ChainPush, Push, Pushed, Reservation, StoredBatch, StoredChain
+from ...envelope import BatchPush, ChainPush, Push, Pushed, Reservation, StoredBatch, StoredChain, pushes_in
 from ...validation import seconds
 from .access import Access
-from .following import Following, pushes_of, repeated
+from .following import Following, repeated
 from .keys import Keys
 from .pushing import check_names
 from .retrying import repeated_if_overtaken
@@ -38,7 +38,7 @@ class Packages(Access, HoldsKeys, RunsChains, RunsBatches):
     @repeated_if_overtaken
     def push_chain(self, chain: ChainPush) -> Pushed:
         """Store the chain and push its first link, in one transaction."""
-        check_names(pushes_of(chain))
+        check_names(pushes_in(chain))
         with self.writing() as transaction:
             return self.following.chains.push(transaction, chain)
 
@@ -52,7 +52,7 @@ class Packages(Access, HoldsKeys, RunsChains, RunsBatches):
     @repeated_if_overtaken
     def push_batch(self, batch: BatchPush) -> list[Pushed]:
         """Store the batch and push its members, in one transaction."""
-        check_names(pushes_of(batch))
+        check_names(pushes_in(batch))
         with self.writing() as transaction:
             answers = self.following.batches.push(transaction, batch)
         return repeated(batch.members) if answers is None else answers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...driver import PORTION
@@ -14,7 +14,7 @@ from .dialects.postgresql import raw
 from .keys import key_of
 from .pushing import Pushing, are_tied, push_rows
 from .remembering import Memory
-from .statements import Row, Transaction
+from .statements import OwnTransaction, Row, Transaction
 from .text import Parameters, Statement
 
 
@@ -30,6 +30,10 @@ class PostgresqlPushing(Pushing):
             {tied: raw(step(rings=rings, tied=tied), local_clock=local_clock) for tied in (False, True)}
             for step in (steps.store, steps.store_one)
         )
+        self._store_within = {
+            tied: raw(steps.store(rings=rings, tied=tied, within=True), local_clock=local_clock)
+            for tied in (False, True)
+        }
 
     def store_at_once(self, pushes: Sequence[Push]) -> list[Pushed] | None:
         """Store the jobs, or None if that takes more than the one statement."""
@@ -37,31 +41,37 @@ class PostgresqlPushing(Pushing):
             return None
         forget_if_due(self._access, self._memory, len(pushes))
         tied = are_tied(pushes)
+        rows = push_rows(pushes, "", {}, tied=tied)
+        keys = _keys(pushes) if tied else {}
         if len(pushes) == 1:
-            stored = self._run_alone(self._store_one[tied], push_rows(pushes, "", {})[0], pushes)
+            stored = self._run_alone(self._store_one[tied], rows[0], keys)
             answers = [Pushed(pushes[0].envelope.id, stored=bool(stored))]
         else:
-            answers = _answers(pushes, self._run_alone(self._store[tied], _given(push_rows(pushes, "", {})), pushes))
-        if not _left_out_by_keys(pushes, answers):
+            answers = _answers(pushes, self._run_alone(self._store[tied], _given(rows), keys))
+        if not keys or not _left_out_by_keys(pushes, answers):
             return answers
         with self._access.writing() as transaction:
-            return self._explained(transaction, pushes, answers, {})
+            return self._explained(transaction, pushes, answers, rows)
 
     def store_portion(self, transaction: Transaction, pushes: Sequence[Push]) -> list[Pushed]:
         """Store what is new of up to `PORTION` jobs."""
-        heads = self.heads(transaction, pushes)
-        if keys := _keys(pushes):
+        tied = are_tied(pushes)
+        rows = push_rows(pushes, "", self.heads(transaction, pushes), tied=tied)
+        keys = _keys(pushes) if tied else {}
+        if keys:
             transaction.run(self._free_keys, keys)
-        rows = _given(push_rows(pushes, "", heads))
-        answers = _answers(pushes, transaction.rows(self._store[are_tied(pushes)], rows))
-        return self._explained(transaction, pushes, answers, heads)
+        found = transaction.rows(self._storing(transaction, tied=tied), _given(rows))
+        answers = _answers(pushes, found)
+        return self._explained(transaction, pushes, answers, rows) if keys else answers
 
     def insert_tied(self, transaction: Transaction, row: Parameters) -> bool:
         """Insert one row with ties, unless its id is used or its key held."""
-        return (row["id"],) not in transaction.rows(self._store[True], _given([row]))
+        return (row["id"],) not in transaction.rows(self._storing(transaction, tied=True), _given([row]))
 
-    def _run_alone(self, statement: Statement, parameters: Parameters, pushes: Sequence[Push]) -> Sequence[Row]:
-        keys = _keys(pushes)
+    def _storing(self, transaction: Transaction, *, tied: bool) -> Statement:
+        return (self._store if isinstance(transaction, OwnTransaction) else self._store_within)[tied]
+
+    def _run_alone(self, statement: Statement, parameters: Parameters, keys: Parameters) -> Sequence[Row]:
         if keys:
             statement = Statement(f"{self._free_keys.text}; {statement.text}", None)
         return self._access.run_alone(statement, {**parameters, **keys}, lasting=True)
@@ -71,14 +81,12 @@ class PostgresqlPushing(Pushing):
         transaction: Transaction,
         pushes: Sequence[Push],
         answers: Sequence[Pushed],
-        heads: Mapping[str, float],
+        rows: Sequence[Parameters],
     ) -> list[Pushed]:
         """The answers, with the holders of unique keys; what nothing is in the way of any more is stored after all."""
-        left_out = _left_out_by_keys(pushes, answers)
-        rows = push_rows([pushes[place] for place in left_out], "", heads)
         explained = {
-            place: self.left_out(transaction, row) or self.store_alone(transaction, row)
-            for place, row in zip(left_out, rows, strict=True)
+            place: self.left_out(transaction, rows[place]) or self.store_alone(transaction, rows[place])
+            for place in _left_out_by_keys(pushes, answers)
         }
         return [explained.get(place, answer) for place, answer in enumerate(answers)]
 

@@ -23,8 +23,7 @@ given AS MATERIALIZED (
 
 _GIVEN_TIES = ", ties text, unique_key text, key_amount float8, key_relative int"
 
-# A used id is looked up before and met again at the unique key: what is stored under it meanwhile is left alone. The
-# job itself is looked up, too: it may end while the unique key is waited for, and this statement does not see its end.
+# A used id is looked up before and met again at the unique key: what is stored under it meanwhile is left alone.
 _STORED = """
 stored AS (
     INSERT INTO flask_jobs (id, name, queue, state, at, token, pushed_at, retry_until, retried_from, body{columns})
@@ -33,11 +32,15 @@ stored AS (
     FROM given g
     WHERE NOT EXISTS (SELECT FROM flask_jobs_ended e WHERE e.id = g.id AND e.until > {{now}} OFFSET 0)
         AND NOT EXISTS (SELECT FROM flask_jobs_failed f WHERE f.id = g.id OFFSET 0)
-        AND NOT EXISTS (SELECT FROM flask_jobs j WHERE j.id = g.id OFFSET 0)
+        {not_there}
     ORDER BY g.place
     ON CONFLICT {meeting} DO NOTHING
     RETURNING id, queue
 )"""
+
+# The job itself is looked up, too: it may end while the unique key is waited for, and this statement does not see its
+# end. A serializable transaction would be given up for such a look as soon as another one pushes beside it.
+_NOT_THERE = "AND NOT EXISTS (SELECT FROM flask_jobs k WHERE k.id = g.id OFFSET 0)"
 
 _TIE_COLUMNS = ", ties, unique_key, key_until"
 _TIE_VALUES = ", g.ties, g.unique_key, g.key_amount + g.key_relative * {{now}}"
@@ -60,14 +63,16 @@ WHERE unique_key = ANY (ARRAY (SELECT json_array_elements_text(%(keys)s::json)))
 """Takes these keys from jobs whose time with them is over, before others are stored that want them."""
 
 
-def store(*, rings: bool, tied: bool) -> str:
+def store(*, rings: bool, tied: bool, within: bool = False) -> str:
     """Stores the rows that are new, and gives the ids of the others; NULL or '' tells nothing.
 
-    Only if they are `tied`, their ties and unique keys are written, and what is held by others is left out.
+    Only if they are `tied`, their ties and unique keys are written, and what is held by others is left out. `within`
+    a transaction of the app's, the isolation level is whatever the app wants.
     """
     given = _GIVEN.format(ties=_GIVEN_TIES if tied else "")
     columns, values = (_TIE_COLUMNS, _TIE_VALUES.format()) if tied else ("", "")
-    stored = _STORED.format(columns=columns, values=values, meeting="" if tied else "(id)")
+    not_there, meeting = "" if within else _NOT_THERE, "" if tied else "(id)"
+    stored = _STORED.format(columns=columns, values=values, not_there=not_there, meeting=meeting)
     answer = f"{_LEFT_OUT} UNION ALL {_TOLD}" if rings else _LEFT_OUT
     return f"WITH {given}, {stored} {answer}"
 

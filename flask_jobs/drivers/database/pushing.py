@@ -55,10 +55,11 @@ class Pushing:
         # Marks the rows of this push, so that an id of ours can be told from one that was there before.
         mark = secrets.token_hex(8)
         heads = self.heads(transaction, pushes)
-        rows = push_rows(pushes, mark, heads)
-        if any(map(key_of, pushes)):
+        tied = are_tied(pushes)
+        rows = push_rows(pushes, mark, heads, tied=tied)
+        if tied and any(map(key_of, pushes)):
             return [self.store_alone(transaction, row) for row in rows]
-        insert = self._insert_tied if are_tied(pushes) else self._insert
+        insert = self._insert_tied if tied else self._insert
         stored = transaction.run_many(insert, rows) if len(rows) > 1 else transaction.run(insert, rows[0])
         if stored == len(rows):
             return [Pushed(push.envelope.id) for push in pushes]
@@ -142,9 +143,9 @@ def push_row(push: Push, mark: str, heads: Mapping[str, float]) -> dict[str, obj
     return {**row, "state": READY, "due_amount": place, "due_relative": 0}
 
 
-def push_rows(pushes: Sequence[Push], mark: str, heads: Mapping[str, float]) -> list[dict[str, object]]:
-    """The pushes as parameters, all of one shape: with their ties if one of them has any."""
-    if not are_tied(pushes):
+def push_rows(pushes: Sequence[Push], mark: str, heads: Mapping[str, float], *, tied: bool) -> list[dict[str, object]]:
+    """The pushes as parameters, all of one shape: if they are `tied`, with the columns for ties."""
+    if not tied:
         return [push_row(push, mark, heads) for push in pushes]
     return [{**push_row(push, mark, heads), **tie_parameters(push.envelope.ties)} for push in pushes]
 

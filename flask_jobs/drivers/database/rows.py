@@ -50,7 +50,9 @@ class JobRow(NamedTuple):
     @property
     def envelope(self) -> Envelope:
         """The job itself."""
-        return _envelope(self)
+        # Spelled out, because this is done for each job that is popped.
+        ties = None if self.ties is None else load_ties(self.ties, job_id=self.id)
+        return Envelope(self.id, self.name, self.queue, self.body, self.retried_from, ties)
 
     @property
     def counters(self) -> Counters:
@@ -133,8 +135,9 @@ class FailedRow(NamedTuple):
 
     def failed_job(self) -> FailedJob:
         """The row as the port's value."""
+        ties = load_ties(self.ties, job_id=self.id)
         return FailedJob(
-            envelope=_envelope(self),
+            envelope=Envelope(self.id, self.name, self.queue, self.body, self.retried_from, ties),
             error=ErrorRecord(
                 self.error_type, self.error_message, self.error_traceback, tuple(json.loads(self.error_causes))
             ),
@@ -148,11 +151,6 @@ class FailedRow(NamedTuple):
 
 
 FAILED_COLUMNS = [failed.c[name] for name in FailedRow._fields]
-
-
-def _envelope(row: JobRow | FailedRow) -> Envelope:
-    ties = None if row.ties is None else load_ties(row.ties, job_id=row.id)
-    return Envelope(row.id, row.name, row.queue, row.body, row.retried_from, ties)
 
 
 def error_parameters(error: ErrorRecord) -> dict[str, object]:

@@ -16,6 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from ...store import READABLE
 from .dialects import LONG_TEXT, SEQUENCE, TABLE_OPTIONS
 
 READY, DELAYED, RESERVED = 0, 1, 2
@@ -23,6 +24,8 @@ READY, DELAYED, RESERVED = 0, 1, 2
 VERSION = 1
 
 metadata = sa.MetaData()
+
+_KEY = sa.String(READABLE)
 
 
 def _whole_job() -> Sequence[sa.Column[Any]]:
@@ -144,6 +147,69 @@ paused = sa.Table(
     metadata,
     sa.Column("queue", sa.String(80), primary_key=True),
     sa.Column("until", sa.Double),
+    **TABLE_OPTIONS,
+)
+
+# A place of a lock and who holds it: a delivery, named as in `flask_jobs` and live as long as it is, or whoever has it
+# until an instant. For a delivery `until` says when to look whether it is gone for good.
+locks = sa.Table(
+    "flask_jobs_locks",
+    metadata,
+    sa.Column("key", _KEY, primary_key=True),
+    sa.Column("place", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("holder", _KEY, nullable=False),
+    sa.Column("job_id", sa.String(36), nullable=False),
+    sa.Column("seq", sa.BigInteger),
+    sa.Column("token", sa.String(64)),
+    sa.Column("until", sa.Double, nullable=False),
+    sa.Index("ix_flask_jobs_locks_until", "until"),
+    **TABLE_OPTIONS,
+)
+
+# The quotas of limits: where to look for room (see `turns`), and until when anything of them matters.
+limits = sa.Table(
+    "flask_jobs_limits",
+    metadata,
+    sa.Column("key", _KEY, primary_key=True),
+    sa.Column("amount", sa.Integer, nullable=False),
+    sa.Column("frontier", sa.BigInteger, nullable=False),
+    sa.Column("last", sa.BigInteger, nullable=False),
+    sa.Column("until", sa.Double, nullable=False),
+    sa.Index("ix_flask_jobs_limits_until", "until"),
+    **TABLE_OPTIONS,
+)
+
+# How often each slice of a quota is taken.
+slices = sa.Table(
+    "flask_jobs_slices",
+    metadata,
+    sa.Column("key", _KEY, primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("taken", sa.Integer, nullable=False),
+    **TABLE_OPTIONS,
+)
+
+# Who has booked a slice, under the name of which limiter. `reopens` is the first slice that giving it back may free.
+bookings = sa.Table(
+    "flask_jobs_bookings",
+    metadata,
+    sa.Column("owner", sa.String(36), primary_key=True),
+    sa.Column("name", _KEY, primary_key=True),
+    sa.Column("key", _KEY, primary_key=True),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("reopens", sa.BigInteger, nullable=False),
+    sa.Column("until", sa.Double, nullable=False),
+    sa.Index("ix_flask_jobs_bookings_until", "until"),
+    **TABLE_OPTIONS,
+)
+
+tallies = sa.Table(
+    "flask_jobs_tallies",
+    metadata,
+    sa.Column("key", _KEY, primary_key=True),
+    sa.Column("count", sa.BigInteger, nullable=False),
+    sa.Column("until", sa.Double, nullable=False),
+    sa.Index("ix_flask_jobs_tallies_until", "until"),
     **TABLE_OPTIONS,
 )
 

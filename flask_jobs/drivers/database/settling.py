@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
 
 from ...envelope import Ack, Fail, Hook, Progress, Release, Reservation, Settled, Settlement
 from .bell import Bell
+from .bookings import Bookings
 from .ended import Ended
 from .following import Following
 from .keys import digest_of
@@ -33,6 +35,7 @@ class Settling:
         self, compile_: Compiler, memory: Memory, bell: Bell, following: Following, *, retry_after: float
     ) -> None:
         self._retry_after = retry_after
+        self._compile = compile_
         self._following = following
         self._bell = bell
         self._memory = memory
@@ -49,6 +52,10 @@ class Settling:
         self._held_by = compile_(compile_.dialect.holding(_held_by()))
         self._recover = compile_(_recover())
         self._head = compile_(select_head())
+
+    @cached_property
+    def _bookings(self) -> Bookings:
+        return Bookings(self._compile)
 
     def settle(self, transaction: OwnTransaction, settlements: Sequence[Settlement]) -> Settled:
         """Apply the settlements whose deliveries are live, with what follows, and say which came too late."""
@@ -156,6 +163,7 @@ class Settling:
             return False
         transaction.run(self._record, row)
         transaction.run(self._remove, row)
+        self._bookings.free(transaction, fail.reservation.envelope.id)
         return True
 
     def _was_applied(self, transaction: OwnTransaction, settlement: Settlement) -> bool:

@@ -33,6 +33,17 @@ def constant(value: int) -> sa.ColumnElement[int]:
     return sa.literal_column(str(value), sa.Integer)
 
 
+def padded(name: str, values: Sequence[object]) -> dict[str, object]:
+    """The values as parameters, the last repeated up to a power of two, so that few statements serve all amounts."""
+    amount = 1 << (len(values) - 1).bit_length()
+    return {f"{name}{place}": values[min(place, len(values) - 1)] for place in range(amount)}
+
+
+def places(name: str, amount: int, type_: type[sa.types.TypeEngine[Any]]) -> list[sa.BindParameter[Any]]:
+    """The parameters that `padded` gives values to."""
+    return [parameter(f"{name}{place}", type_) for place in range(amount)]
+
+
 def limited(select: sa.Select[Any]) -> sa.Select[Any]:
     """The first rows, as many as the parameter `limit` says."""
     # Without an offset of ours, Core adds one as a parameter with a name of its own.

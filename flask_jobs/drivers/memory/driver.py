@@ -52,7 +52,7 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
             queue_name(push.envelope.queue)
         with self.changing:
             heads = {push.envelope.queue: self.head(push.envelope.queue) for push in pushes if push.front}
-            return [self.store(push, heads.get(push.envelope.queue)) for push in pushes]
+            return [self.shelve(push, heads.get(push.envelope.queue)) for push in pushes]
 
     def pop(self, queues: Sequence[str], token: str, room: Room) -> Popped:
         """Take in what expired, then reserve what there is room for."""
@@ -77,7 +77,7 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
     def give_back_key(self, reservation: Reservation) -> bool:
         """Give back the key that a running job still holds."""
         with self.changing:
-            job = self._held(reservation)
+            job = self.held(reservation)
             if job is not None:
                 self.free_key(job.envelope)
             return job is not None
@@ -122,7 +122,7 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
     def note_progress(self, reservation: Reservation, progress: Progress) -> bool:
         """Store the latest progress beside the job; false when the reservation is stale."""
         with self.changing:
-            job = self._held(reservation)
+            job = self.held(reservation)
             if job is not None:
                 job.progress = progress
             return job is not None
@@ -185,7 +185,7 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
         self._forget_settled(now)
         if key in self._settled:
             return True
-        job = self._held(reservation)
+        job = self.held(reservation)
         if job is None:
             return False
         self._settled[key] = now
@@ -210,28 +210,18 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
             del self._settled[oldest[0]]
 
     def _renew(self, reservation: Reservation, now: float) -> bool:
-        job = self._held(reservation)
+        job = self.held(reservation)
         if job is None or job.at <= now:
             return False
         self.shelves.put(job, State.RESERVED, now + self.retry_after)
         return True
-
-    def _held(self, reservation: Reservation) -> Job | None:
-        """The reserved job, if this delivery is still its own."""
-        job = self.shelves.jobs.get(reservation.envelope.id)
-        is_held = job is not None and job.state is State.RESERVED and _receipt(job) == reservation.receipt
-        return job if is_held else None
-
-
-def _receipt(job: Job) -> str:
-    return f"{job.seq}:{job.token}"
 
 
 def _reservation(job: Job, now: float) -> Reservation:
     return Reservation(
         envelope=job.envelope,
         counters=job.counters,
-        receipt=_receipt(job),
+        receipt=job.receipt,
         now=now,
         pushed_at=job.pushed_at,
         retry_until=job.retry_until,

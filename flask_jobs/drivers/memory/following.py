@@ -63,7 +63,7 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
             queue_name(push.envelope.queue)
         with self.changing:
             first = chain.links[0]
-            answer = self.store(first)
+            answer = self.shelve(first)
             if answer.stored:
                 self._chains[chain.id] = _Chain(chain, 1, first.envelope.id, self.now(), chain.catch)
             return answer
@@ -198,7 +198,7 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
             self.tell(envelope, End.REMOVED)
 
     def _add(self, batch_id: str, members: Sequence[Push]) -> list[Pushed]:
-        answers = [self.store(push) for push in members]
+        answers = [self.shelve(push) for push in members]
         stored = sum(answer.stored for answer in answers)
         held = sum(answer.holder is not None for answer in answers)
         batch = self._batches[batch_id]
@@ -222,7 +222,7 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
         return followed
 
     def _follow(self, push: Push) -> Followed:
-        return Followed(push.envelope, self.store(push).holder)
+        return Followed(push.envelope, self.shelve(push).holder)
 
 
 def _is_over(batch: StoredBatch, latest: float) -> bool:

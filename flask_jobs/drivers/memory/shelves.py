@@ -39,6 +39,11 @@ class Job:
     progress: Progress | None = None
 
     @property
+    def receipt(self) -> str:
+        """What names its present delivery."""
+        return f"{self.seq}:{self.token}"
+
+    @property
     def place(self) -> Place:
         """Where it stands in its lane."""
         return Place(self.at, self.seq, self.envelope.id)

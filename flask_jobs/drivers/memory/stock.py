@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from ...driver import Driver
-from ...envelope import After, Envelope, Push, Pushed, State, instant
+from ...driver import KeepsLocks
+from ...envelope import After, Envelope, Push, Pushed, Reservation, State, instant
+from ...stores import MemoryStore
 from .shelves import Failure, Job, Shelves
 
 
@@ -20,7 +21,7 @@ class _Hold:
     until: float
 
 
-class Stock(Driver):
+class Stock(KeepsLocks):
     """The stored jobs behind one lock. Everything but the lock is touched with `changing` held only."""
 
     def __init__(self, now: Callable[[], float], *, remember_ids: float) -> None:
@@ -32,13 +33,25 @@ class Stock(Driver):
         self.serial = count(1)
         self.ended: dict[str, float] = {}
         self.paused_until: dict[str, float | None] = {}
+        self._beside = MemoryStore(now=lambda: self.now(), lease_of=self._lease_of, lock=self.changing)
         self._keys: dict[str, _Hold] = {}
+
+    @property
+    def store(self) -> MemoryStore:
+        """Locks, limits and counts in the same memory."""
+        return self._beside
+
+    def held(self, reservation: Reservation) -> Job | None:
+        """The reserved job, if this delivery is still its own."""
+        job = self.shelves.jobs.get(reservation.envelope.id)
+        is_held = job is not None and job.state is State.RESERVED and job.receipt == reservation.receipt
+        return job if is_held else None
 
     def is_known(self, job_id: str, now: float) -> bool:
         """Whether the id is in use or remembered."""
         return job_id in self.shelves.jobs or job_id in self.failures or self.ended.get(job_id, now) > now
 
-    def store(self, push: Push, head: float | None = None) -> Pushed:
+    def shelve(self, push: Push, head: float | None = None) -> Pushed:
         """Store the job, unless its id is known or its key held. `head` is the place of what goes to the front."""
         envelope, now = push.envelope, self.now()
         if self.is_known(envelope.id, now):
@@ -56,9 +69,10 @@ class Stock(Driver):
         return Pushed(envelope.id)
 
     def end(self, job: Job, now: float) -> None:
-        """Take the job out for good, with its unique key, and remember its id."""
+        """Take the job out for good, with its unique key and the turns it has booked, and remember its id."""
         self.shelves.take(job)
         self.free_key(job.envelope)
+        self._beside.give_back(job.envelope.id)
         self._forget_ended(now)
         self.ended[job.envelope.id] = job.pushed_at + self.remember_ids
 
@@ -102,6 +116,10 @@ class Stock(Driver):
         """Those of the queues that give out jobs."""
         pauses = self.pauses(self.now())
         return [queue for queue in queues if queue not in pauses]
+
+    def _lease_of(self, reservation: Reservation) -> float | None:
+        job = self.held(reservation)
+        return None if job is None else job.at
 
     def _forget_ended(self, now: float) -> None:
         while self.ended and (oldest := next(iter(self.ended.items())))[1] <= now:

@@ -10,7 +10,7 @@ from redis import Redis, RedisCluster
 
 from ... import clock as time
 from ...config import Clock
-from ...driver import PORTION, Renewable, TracksProgress
+from ...driver import PORTION, KeepsLocks, Renewable, TracksProgress
 from ...envelope import (
     Exchange,
     Popped,
@@ -33,6 +33,7 @@ from .keys import Keys, member
 from .operators import RedisOperators
 from .pushing import Answers, push_all
 from .scripts import Argument, Scripts
+from .store import RedisStore
 from .values import decoded, followed, progress_text, reclaimed, reservation
 
 WORK = b"work"
@@ -42,7 +43,7 @@ LOOK_EVERY = 0.5
 """Seconds after which a waiting worker looks whether it is to stop, and whether it missed a wake-up."""
 
 
-class RedisDriver(RedisFollowing, RedisOperators, RedisFailedJobs, Renewable, TracksProgress):
+class RedisDriver(RedisFollowing, RedisOperators, RedisFailedJobs, Renewable, TracksProgress, KeepsLocks):
     """Jobs in Redis or Valkey. `client` is a URL, or a client that stays the caller's to close.
 
     `prefix` and `connection` make up the head of all keys; drivers with the same two share their jobs. `clock` is
@@ -64,6 +65,12 @@ class RedisDriver(RedisFollowing, RedisOperators, RedisFailedJobs, Renewable, Tr
         head = self._keys.head
         self._server = Server.at(client, key=head) if isinstance(client, str) else Server.of(client, key=head)
         self._scripts = Scripts(self._server, head, remember_ids=remember_ids, retry_after=retry_after, clock=clock)
+        self._store = RedisStore(self._scripts)
+
+    @property
+    def store(self) -> RedisStore:
+        """Locks, limits and counts beside the jobs."""
+        return self._store
 
     def push(self, pushes: Sequence[Push]) -> list[Pushed]:
         """Store the jobs in portions, each whole or not at all; an error says how many were stored before it."""

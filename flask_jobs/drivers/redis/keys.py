@@ -19,8 +19,16 @@ Under the head ``{prefix:connection}:`` there are
 ``batch:ID``          hash         a batch: its counts, and the callbacks that have not been pushed
 ``batches``           sorted set   ids of batches, all at 0, so that they are paged by id
 ``batches:over``      sorted set   ids of batches that may be pruned, by the instant they finished
-``ended:*``           hashes       ids and settlements that are remembered; the only keys with an expiry
+``ended:*``           hashes       ids and settlements that are remembered
+``lock:KEY``          hash         who holds places of a lock; ``locks`` says when to look whether they still do
+``limit:KEY``         hash         where a limit is to be searched for room
+``slices:KEY``        sorted set   what is taken of each of its slices of time
+``bookings``          hash         id: the turns that a job has booked; ``bookings:until`` says until when
+``tally:KEY``         hash         a count and its end
 ====================  ===========  ==================================================================================
+
+What is remembered, and what no job hangs on (limits, bookings, counts, locks that have an end of their own), expires;
+nothing else does.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ _PARTS = (
     "waiting",
     "operating",
     "failing",
+    "storing",
     "tables",
     "transactions",
     "keys",
@@ -57,6 +58,7 @@ from .popping import PopContract  # noqa: E402
 from .pushing import PushContract  # noqa: E402
 from .room import RoomContract  # noqa: E402
 from .settling import SettleContract  # noqa: E402
+from .storing import KeepsLocksContract, StoreContract  # noqa: E402
 from .support import Contract  # noqa: E402
 from .tables import KeepsTablesContract  # noqa: E402
 from .transactions import TransactionalContract  # noqa: E402
@@ -73,11 +75,13 @@ __all__ = [
     "Core",
     "HoldsKeysContract",
     "InspectableContract",
+    "KeepsLocksContract",
     "KeepsTablesContract",
     "PausableContract",
     "RenewableContract",
     "RunsBatchesContract",
     "RunsChainsContract",
+    "StoreContract",
     "StoresFailedJobsContract",
     "TracksProgressContract",
     "TransactionalContract",

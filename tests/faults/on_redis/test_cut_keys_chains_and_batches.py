@@ -310,7 +310,7 @@ def test_f43_workers_that_poll_while_a_batch_is_pushed_call_back_once_and_never_
     def work():
         worker, done = open_driver(), ()
         while not over.is_set():
-            exchange = worker.exchange(done, ["default", "callbacks"], new_id(), roomy(3, names=NAMES))
+            exchange = worker.exchange(done, ["callbacks", "default"], new_id(), roomy(3, names=NAMES))
             done = []
             for held in exchange.popped.reservations:
                 ran.append(held.envelope)

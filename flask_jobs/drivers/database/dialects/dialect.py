@@ -13,6 +13,12 @@ from sqlalchemy.pool import PoolProxiedConnection
 from ....errors import JobsError, Stored, StoreRefused
 
 Select = sa.Select[Any]
+Unique = sa.Column[Any] | tuple[sa.Column[Any], ...]
+
+
+def columns(unique: Unique) -> tuple[sa.Column[Any], ...]:
+    """The columns that are unique together."""
+    return unique if isinstance(unique, tuple) else (unique,)
 
 
 class Overtaken(StoreRefused):
@@ -106,8 +112,8 @@ class Dialect(ABC):
         return select
 
     @abstractmethod
-    def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: sa.Column[str]) -> sa.Insert:
-        """An insert of the rows, leaving out those whose `unique` value is in the table already."""
+    def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: Unique) -> sa.Insert:
+        """An insert of the rows, leaving out those whose `unique` value, or values, are in the table already."""
 
     @abstractmethod
     def insert_unless_taken(self, table: sa.Table, names: Sequence[str], rows: Select) -> sa.Insert:

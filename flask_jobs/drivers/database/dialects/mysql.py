@@ -12,7 +12,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 from ....errors import ConfigurationError, ConnectionLost, JobsError, Stored
 from .. import mysql_errors
 from ..polling import Polling
-from .dialect import Dialect, Overtaken, Select, Watch
+from .dialect import Dialect, Overtaken, Select, Unique, Watch, columns
 
 PREPARED = "flask_jobs"
 """Marks a connection of the pool whose session has been told all that ours are told."""
@@ -79,9 +79,10 @@ class Mysql(Dialect):
     def current(self, select: Select) -> Select:
         return select.with_for_update(read=True)
 
-    def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: sa.Column[str]) -> sa.Insert:
+    def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: Unique) -> sa.Insert:
         insert = mysql.insert(table).from_select(list(names), rows)
-        return insert.on_duplicate_key_update({unique.name: unique})
+        column = columns(unique)[0]
+        return insert.on_duplicate_key_update({column.name: column})
 
     def insert_unless_taken(self, table: sa.Table, names: Sequence[str], rows: Select) -> sa.Insert:
         return sa.insert(table).from_select(list(names), rows)

@@ -17,7 +17,7 @@ from ..polling import Polling
 from ..postgresql_limit import Limit
 from ..postgresql_watch import Listening
 from ..text import Statement
-from .dialect import Dialect, Select, Watch
+from .dialect import Dialect, Select, Unique, Watch, columns
 
 CHANNEL = "flask_jobs"
 """The channel of a database on which the names of queues are told that were written to."""
@@ -92,9 +92,9 @@ class Postgresql(Dialect):
                 connection.exec_driver_sql(_LOCK_FOR_TABLES)
                 yield connection
 
-    def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: sa.Column[str]) -> sa.Insert:
+    def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: Unique) -> sa.Insert:
         insert = postgresql.insert(table).from_select(list(names), rows)
-        return insert.on_conflict_do_nothing(index_elements=[unique])
+        return insert.on_conflict_do_nothing(index_elements=list(columns(unique)))
 
     def insert_unless_taken(self, table: sa.Table, names: Sequence[str], rows: Select) -> sa.Insert:
         return postgresql.insert(table).from_select(list(names), rows).on_conflict_do_nothing()

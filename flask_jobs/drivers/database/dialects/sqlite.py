@@ -14,7 +14,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 from ....errors import ConfigurationError, JobsError, Stored
 from .. import sqlite_errors
 from ..sqlite_watch import FileWatch
-from .dialect import Dialect, Select, Watch
+from .dialect import Dialect, Select, Unique, Watch, columns
 
 logger = logging.getLogger(__name__)
 
@@ -71,9 +71,9 @@ class Sqlite(Dialect):
     def holding(self, select: Select) -> Select:
         return select
 
-    def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: sa.Column[str]) -> sa.Insert:
+    def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: Unique) -> sa.Insert:
         insert = sqlite.insert(table).from_select(list(names), rows)
-        return insert.on_conflict_do_nothing(index_elements=[unique])
+        return insert.on_conflict_do_nothing(index_elements=list(columns(unique)))
 
     def insert_unless_taken(self, table: sa.Table, names: Sequence[str], rows: Select) -> sa.Insert:
         return sqlite.insert(table).from_select(list(names), rows).on_conflict_do_nothing()

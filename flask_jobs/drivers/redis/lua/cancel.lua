@@ -1,4 +1,4 @@
--- uses: common jobs memory waking failing keys storing following
+-- uses: common jobs memory waking failing keys storing following booked
 -- Takes a waiting job out. A reserved one is in none of these lanes.
 local id = take()
 local value = call('HGET', JOBS, id)
@@ -13,6 +13,7 @@ if not gone then
   return 0
 end
 call('HDEL', JOBS, id)
+give_back(id)
 remember({id}, mark_of('cancel', ''))
 local origin, tied = ties_of(value)
 if tied then

@@ -1,4 +1,4 @@
--- uses: common jobs memory waking failing keys storing following
+-- uses: common jobs memory waking failing keys storing following booked
 -- Stops when it has looked at enough bytes, so that it never takes long.
 local ENOUGH, AT_ONCE = 8000000, 100
 local queue, limit = take(), tonumber(take())
@@ -22,6 +22,11 @@ end
 local function take_out(ids)
   local values = call('HMGET', JOBS, unpack(ids))
   call('HDEL', JOBS, unpack(ids))
+  if call('EXISTS', BOOKINGS) == 1 then
+    for _, id in ipairs(ids) do
+      give_back(id)
+    end
+  end
   remember(ids, mark_of('clear', ''))
   for i, id in ipairs(ids) do
     local origin, tied = ties_of(values[i])

@@ -1,3 +1,3 @@
--- uses: common jobs memory waking failing keys storing following settling popping
+-- uses: common jobs memory waking failing keys storing following booked settling popping
 local settled = settle()
 return {settled, pop()}

@@ -1,2 +1,2 @@
--- uses: common jobs memory waking failing keys storing following settling
+-- uses: common jobs memory waking failing keys storing following booked settling
 return settle()

@@ -108,6 +108,7 @@ local function put_back_and_fail(count)
     end
     call('HDEL', JOBS, id)
     bury(id, counted(fields), error)
+    give_back(id)
     remember({id}, mark)
     if fields[TIES] ~= '' then
       ties().tell(id, queue, fields[ORIGIN], fields[TIES], 'failed')
