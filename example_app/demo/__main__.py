@@ -71,8 +71,8 @@ def kill_a_worker(stage: Stage) -> None:
     """A worker dies in the middle of the invoice."""
     act(
         "A worker starts to write the invoice, and is killed half-way",
-        f"It charges the card first. Its printer is slow on purpose. A worker holds a job for {LEASE} seconds (JOBS_CONNECTIONS: retry_after)\n"
-        "and renews that while it lives.",
+        f"It charges the card first. Its printer is slow on purpose. A worker holds a job for {LEASE} seconds\n"
+        "(JOBS_CONNECTIONS: retry_after) and renews that while it lives.",
     )
     worker = stage.start("worker 1", "jobs", "work", FLASK_SHOP_PRINT_SECONDS="300")
     stage.wait_for(
@@ -93,7 +93,7 @@ def finish_the_work(stage: Stage, shopper: Shopper) -> Process:
     act(
         "A second worker finishes it",
         "Nobody renews the dead worker's hold, so it runs out, and the job is given to the next worker.\n"
-        "The order is loaded fresh. SendInvoice may run twice without harm; ChargeOrder has ended and does not run again.",
+        "SendInvoice may run twice without harm. ChargeOrder has ended, and does not run again.",
     )
     worker = stage.start("worker 2", "jobs", "work", "--queue", "default,low", "--backoff", "1")
     stage.wait_for(lambda: worker.has_ended or shopper.is_shipped(1), what="the second worker ships the order")

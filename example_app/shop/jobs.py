@@ -9,10 +9,11 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import io
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from flask_jobs import Dispatched, Job, current_job
+from flask_jobs import Dispatched, Job, Middleware, WithoutOverlapping, current_job
 
 from .. import payments
 from ..extensions import db, jobs
@@ -20,6 +21,7 @@ from ..mailer import send
 from ..models import Invoice, Order, OrderStatus, now
 from . import documents, letters
 from .invoices import invoice_of
+from .mailing import MailingJob
 
 REVIEW_AFTER = dt.timedelta(days=14)
 
@@ -50,7 +52,7 @@ class ChargeOrder(Job):
 
 
 @jobs.register("billing.send-invoice")
-class SendInvoice(Job):
+class SendInvoice(MailingJob):
     """Writes the invoice of an order and mails it."""
 
     def __init__(self, order: Order) -> None:
@@ -82,6 +84,10 @@ class ShipOrder(Job):
     def __init__(self, order: Order) -> None:
         self.order = order
 
+    def middleware(self) -> Sequence[Middleware]:
+        """There is one label printer: while another order has it, this one comes back a little later."""
+        return [WithoutOverlapping("label-printer")]
+
     def handle(self) -> None:
         """Print the label, and ask for a review when there was time to try the tea."""
         if self.order.shipped_at is not None:
@@ -95,7 +101,7 @@ class ShipOrder(Job):
 
 
 @jobs.register("orders.hold")
-class HoldOrder(Job):
+class HoldOrder(MailingJob):
     """Runs when a step of an order has failed for good: nothing more happens to it until somebody has looked."""
 
     def __init__(self, order: Order) -> None:
@@ -111,10 +117,11 @@ class HoldOrder(Job):
 
 
 @jobs.register("orders.ask-for-review")
-class AskForReview(Job):
+class AskForReview(MailingJob):
     """Asks a customer how it was, some time after the parcel has left."""
 
     queue = "low"
+    can_wait = True
 
     def __init__(self, order: Order) -> None:
         self.order = order

@@ -6,12 +6,13 @@ import datetime as dt
 
 import sqlalchemy as sa
 
-from flask_jobs import Batch, Job, current_job
+from flask_jobs import Batch, current_job
 
 from ..extensions import db, jobs
 from ..mailer import send
 from ..models import Customer, Order
 from . import letters
+from .mailing import MailingJob
 
 
 def send_all(month: dt.date) -> Batch:
@@ -31,10 +32,11 @@ def month_of(text: str) -> dt.date:
 
 
 @jobs.register("statements.send")
-class SendStatement(Job):
+class SendStatement(MailingJob):
     """Mails a customer what was ordered in a month."""
 
     queue = "low"
+    can_wait = True
 
     def __init__(self, customer: Customer, month: dt.date) -> None:
         self.customer = customer
@@ -47,7 +49,7 @@ class SendStatement(Job):
 
 
 @jobs.register("statements.report")
-class ReportStatements(Job):
+class ReportStatements(MailingJob):
     """Tells the office how the statements of a month went, when the last of them has ended."""
 
     queue = "low"

@@ -106,6 +106,28 @@ def test_a_failed_job_is_explained_and_its_retry_brings_the_rest_of_the_order_al
     assert shop.orders()[0]["status"] == "shipped"
 
 
+def test_one_label_is_printed_at_a_time_and_who_waits_can_be_told_for_whom(
+    shop: Shop, started: list[subprocess.Popen[str]]
+) -> None:
+    shop.order()
+    shop.order()
+    shop.flask("jobs", "work", "--max-jobs", "4")  # both are charged and invoiced
+    first, second = json.loads(shop.flask("jobs", "list", "--queue", "default", "--json"))["jobs"]
+    printing = shop.start("jobs", "work", FLASK_SHOP_PRINT_SECONDS="300")
+    started.append(printing)
+    wait_for(lambda: any(p.stat().st_size for p in (shop.folder / "labels").glob("*.part")), "half a label")
+
+    shop.flask("jobs", "work", "--max-jobs", "1")
+
+    explanation = shop.flask("jobs", "explain", second["id"])
+    assert "label-printer" in explanation
+    assert first["id"] in explanation
+    printing.kill()
+    printing.communicate()
+    shop.flask("jobs", "work", "--max-jobs", "2")
+    assert shop.documents("labels") == ["order-00001.txt", "order-00002.txt"]
+
+
 def test_a_report_asked_for_twice_is_written_once(shop: Shop) -> None:
     client = shop.app.test_client()
     client.post("/reports")
