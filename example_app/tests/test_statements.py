@@ -77,6 +77,7 @@ def test_one_statement_that_cannot_be_sent_stops_no_other_one(
     assert "bo@mail.example" in told
     assert told["shop@shop.example"].startswith("1 of 2 statements were sent, 1 could not be sent")
     jobs_fake.assert_pushed_once(ReportStatements)
+    jobs_fake.assert_batched([SendStatement, SendStatement], lambda batch: batch.allow_failures)
 
 
 def test_a_month_without_orders_is_finished_at_once(client: FlaskClient, jobs_fake: FakeQueue) -> None:
