@@ -12,6 +12,7 @@ from flask_jobs import (
     Job,
     Limit,
     RateLimited,
+    Skip,
     ThrottlesExceptions,
     WithoutOverlapping,
     current_job,
@@ -136,6 +137,36 @@ def test_a_job_that_is_failed_instead_of_waiting_gives_its_turn_back(shop):
     assert failed.envelope.name == "hasty"
     assert "the limit 'emails'" in failed.history[-1].reason
     assert waiting.due - time.time() <= DAYS
+
+
+def test_a_job_that_is_failed_instead_of_waiting_gives_its_turn_back_in_another_store_too(shop):
+    shop.jobs.limiter("emails", lambda job: Limit.every(DAYS))
+    hasty = register(shop, layers=[RateLimited("emails", store="other")], max_releases=0)
+    ran, failed = (shop.jobs.dispatch(hasty(word)) for word in "ab")
+
+    shop.work()
+
+    assert shop.noted == ["a"]
+    assert [job.envelope.id for job in shop.driver().failed()] == [failed.id]
+    assert not shop.driver("other").store.give_back(failed.id)
+    assert not shop.driver("other").store.give_back(ran.id)
+
+
+def test_a_job_that_is_skipped_further_out_gives_its_turn_back(shop):
+    shop.jobs.limiter("emails", lambda job: Limit.every(5))
+    skipped = []
+    mail = register(shop, layers=[Skip.when(lambda job: job.word in skipped), RateLimited("emails")])
+    wait_until(lambda: time.time() % 5 < 2, what="the beginning of a window")
+    _, second = (shop.jobs.dispatch(mail(word)) for word in "ab")
+    shop.work()
+    waiting = shop.driver().find(second.id)
+
+    skipped.append("b")
+    wait_until(lambda: shop.work() and shop.driver().find(second.id) is None, what="its turn", within=30)
+
+    assert "its own turn comes at" in waiting.history[0].reason
+    assert shop.noted == ["a"]
+    assert not shop.driver().store.give_back(second.id)
 
 
 def test_one_job_with_a_key_runs_at_a_time_and_the_other_says_which_holds_it(shop):
