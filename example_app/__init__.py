@@ -1,4 +1,4 @@
-"""A small shop: orders come in over HTTP, and a worker writes and mails their invoices."""
+"""A small shop: orders come in over HTTP, and workers charge, invoice and ship them."""
 
 from __future__ import annotations
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import mailbox
 import smtplib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from email.message import EmailMessage
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from flask import current_app
+
+from .locking import locked
 
 
 def send(message: EmailMessage) -> None:
@@ -29,7 +28,7 @@ def mailbox_path() -> Path:
 
 
 def _file(message: EmailMessage, path: Path) -> None:
-    with _locked(path.with_suffix(".lock")):
+    with locked(path.with_suffix(".lock")):
         box = mailbox.mbox(path)
         if all(known["Message-ID"] != message["Message-ID"] for known in box):
             box.add(message)
@@ -40,11 +39,3 @@ def _post(message: EmailMessage, target: str) -> None:
     server = urlsplit(target)
     with smtplib.SMTP(server.hostname or "", server.port or 25, timeout=10) as smtp:
         smtp.send_message(message)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    # The mailbox module leaves its own lock file behind when the process is killed; this lock dies with it.
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

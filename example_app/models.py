@@ -25,8 +25,10 @@ class OrderStatus(Enum):
 
     PLACED = "placed"
     ON_HOLD = "on hold"
+    CHARGED = "charged"
     INVOICED = "invoiced"
-    PAID = "paid"
+    SHIPPED = "shipped"
+    RETURNED = "returned"
 
 
 @jobs.model("customer")
@@ -37,6 +39,7 @@ class Customer(db.Model):
     name: Mapped[str] = mapped_column(sa.String(200))
     email: Mapped[str] = mapped_column(sa.String(200), unique=True)
     country: Mapped[str] = mapped_column(sa.String(2))
+    card: Mapped[str] = mapped_column(sa.String(40), default="works")  # what the payment provider calls it
     orders: Mapped[list[Order]] = relationship(back_populates="customer")
 
 
@@ -50,6 +53,8 @@ class Order(db.Model):
     customer_id: Mapped[int] = mapped_column(sa.ForeignKey("customer.id"))
     placed_at: Mapped[dt.datetime] = mapped_column(default=now)
     status: Mapped[OrderStatus] = mapped_column(sa.Enum(OrderStatus, native_enum=False), default=OrderStatus.PLACED)
+    payment: Mapped[str | None] = mapped_column(sa.String(40))  # the payment provider's number for it
+    shipped_at: Mapped[dt.datetime | None]
     customer: Mapped[Customer] = relationship(back_populates="orders")
     lines: Mapped[list[OrderLine]] = relationship(order_by="OrderLine.id", cascade="all, delete-orphan")
     invoice: Mapped[Invoice | None] = relationship(back_populates="order")
@@ -95,7 +100,7 @@ class Invoice(db.Model):
 
     @property
     def total_cents(self) -> int:
-        """What the customer has to pay."""
+        """What the customer's card is charged."""
         return self.net_cents + self.tax_cents
 
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .shopping import Shopper, invoice_files, invoice_rows, mails
+from .shopping import Shopper, charges, invoice_files, invoice_rows, mails
 from .stage import LEASE, DemoFailed, Process, Stage
 
 
@@ -54,12 +54,16 @@ def open_shop(stage: Stage) -> Shopper:
 
 def order(stage: Stage, shopper: Shopper) -> None:
     """The first order."""
-    act("Ada orders tea over HTTP", "The route stores the order and dispatches SendInvoice(order), in one transaction.")
+    act(
+        "Ada orders tea over HTTP",
+        "The route stores the order, and with it a chain of jobs, in one transaction:\n"
+        "ChargeOrder, then SendInvoice, then ShipOrder, each when the one before it has succeeded.",
+    )
     begin = time.monotonic()
     placed = shopper.place_order("Ada Holm", "SE", {"tea": 2, "pot": 1})
     took = (time.monotonic() - begin) * 1000
     print(f"\n    POST /orders answered in {took:.0f} ms: {json.dumps(placed)}")
-    print("    There is no invoice yet. The job waits for a worker:")
+    print("    Nothing is charged yet. The first job waits for a worker, and the others for it:")
     stage.flask("jobs", "list")
 
 
@@ -67,8 +71,8 @@ def kill_a_worker(stage: Stage) -> None:
     """A worker dies in the middle of the invoice."""
     act(
         "A worker starts to write the invoice, and is killed half-way",
-        f"Its printer is slow on purpose. A worker holds a job for {LEASE} seconds (JOBS_CONNECTIONS: retry_after)\n"
-        "and renews that while it lives.",
+        f"It charges the card first. Its printer is slow on purpose. A worker holds a job for {LEASE} seconds\n"
+        "(JOBS_CONNECTIONS: retry_after) and renews that while it lives.",
     )
     worker = stage.start("worker 1", "jobs", "work", FLASK_SHOP_PRINT_SECONDS="300")
     stage.wait_for(
@@ -78,7 +82,8 @@ def kill_a_worker(stage: Stage) -> None:
     print(f"\n  $ kill -9 {worker.pid}")
     if worker.end(signal.SIGKILL) != -signal.SIGKILL:
         raise DemoFailed("The first worker ended by itself:\n" + "\n".join(worker.lines))
-    print(f"    Left behind: {', '.join(invoice_files(stage.folder))}, which is half a document. No mail.")
+    print(f"    Left behind: {', '.join(invoice_files(stage.folder))}, which is half a document. No mail, no parcel.")
+    print(f"    Charged: {', '.join(charges(stage.folder))}.")
     print("    The job is not lost. It is still held for the dead worker:")
     stage.flask("jobs", "list")
 
@@ -88,27 +93,28 @@ def finish_the_work(stage: Stage, shopper: Shopper) -> Process:
     act(
         "A second worker finishes it",
         "Nobody renews the dead worker's hold, so it runs out, and the job is given to the next worker.\n"
-        "The order is loaded fresh. The steps of SendInvoice may be repeated, so a second run does no harm.",
+        "SendInvoice may run twice without harm. ChargeOrder has ended, and does not run again.",
     )
     worker = stage.start("worker 2", "jobs", "work", "--queue", "default,low", "--backoff", "1")
-    stage.wait_for(lambda: worker.has_ended or shopper.has_mail(1), what="the second worker sends the invoice")
+    stage.wait_for(lambda: worker.has_ended or shopper.is_shipped(1), what="the second worker ships the order")
     if worker.has_ended:
         raise DemoFailed("The second worker ended.")
-    print(f"\n    Ada's order is {shopper.order(1)['status']}: {invoice_files(stage.folder)[0]} is written and mailed.")
+    print(f"\n    Ada's order is {shopper.order(1)['status']}; {invoice_files(stage.folder)[0]} is written and mailed.")
     return worker
 
 
 def fail(stage: Stage, shopper: Shopper, worker: Process) -> None:
-    """An order that the shop cannot invoice."""
+    """An order that the shop cannot charge."""
     act(
-        "Bo's invoice fails",
+        "Bo's order fails",
         "He typed DR where he meant DE. The shop has no tax rate for that, and its author forgot to check.\n"
-        "SendInvoice gets three attempts, here one second apart (--backoff 1).",
+        "ChargeOrder gets three attempts, here one second apart (--backoff 1). Then the chain stops, and its `catch`,\n"
+        "HoldOrder, puts the order on hold and writes to Bo.",
     )
     print("\n    POST /orders")
     shopper.place_order("Bo Kern", "DR", {"cup": 6})
-    traceback_end = r"^\S+UnknownCountry: "  # the last that the worker says of it
-    stage.wait_for(lambda: worker.has_ended or worker.found(traceback_end), what="the job fails for good")
+    told = r"orders\.hold .* processed"
+    stage.wait_for(lambda: worker.has_ended or worker.found(told), what="the order is put on hold")
     if worker.has_ended:
         raise DemoFailed("The second worker ended.")
     print("\n    It is not lost either: a job that is given up on is kept, with all that happened to it.")
@@ -118,17 +124,20 @@ def fail(stage: Stage, shopper: Shopper, worker: Process) -> None:
 
 def put_right(stage: Stage, shopper: Shopper) -> None:
     """Correct the data and retry."""
-    act("Somebody corrects the country and retries the job", "The job holds a reference to the order, so it sees DE.")
+    act(
+        "Somebody corrects the country and retries the job",
+        "The job sees DE, as it holds a reference; the rest follows.",
+    )
     print("\n    POST /customers/2 country=DE")
     shopper.correct_country(2, "DE")
     stage.flask("jobs", "retry", failed_jobs(stage)[0]["id"])
-    stage.wait_for(lambda: shopper.has_mail(2), what="the retried job sends the invoice")
-    print(f"\n    Bo's order is {shopper.order(2)['status']}.")
+    stage.wait_for(lambda: shopper.is_shipped(2), what="the chain of the retried job ends")
+    print(f"\n    Bo's order is {shopper.order(2)['status']}: the chain went on from where it had stopped.")
 
 
 def close(stage: Stage, worker: Process) -> int:
     """Stop the worker politely; gives its exit code."""
-    act("Closing time", "What is left are two reminders, due in 14 days if nobody has paid.")
+    act("Closing time", "What is left are two letters, due in 14 days, that ask how it was.")
     stage.flask("jobs", "status")
     print(f"\n  $ kill -TERM {worker.pid}")
     return worker.end(signal.SIGTERM)
@@ -138,16 +147,18 @@ def summary(stage: Stage, shopper: Shopper, worker_code: int) -> int:
     """Look at what there is, and compare it with what was promised."""
     act("What came of it", "")
     documents = invoice_files(stage.folder)
-    recipients = mails(stage.folder)
+    customers = ["ada@mail.example", "bo@mail.example"]
     sizes = stage.ask("jobs", "status", "--json")
     promises = {
+        "One charge for each order, no card twice": charges(stage.folder) == ["order-1", "order-2"],
         "One invoice in the database for each order": invoice_rows(stage.folder) == [1, 2],
         "One document for each order, nothing half-written": documents == ["INV-00001.html", "INV-00002.html"],
         "Both documents are whole": all(_is_whole(stage.folder / "invoices" / name) for name in documents),
-        "One mail for each order, none twice": recipients == ["ada@mail.example", "bo@mail.example"],
-        "Both orders are invoiced": all(shopper.order(number)["status"] == "invoiced" for number in (1, 2)),
+        "One invoice mail for each order, none twice": mails(stage.folder, "invoice") == customers,
+        "Bo was told once that his order is on hold": mails(stage.folder, "hold") == ["bo@mail.example"],
+        "Both orders are shipped": all(shopper.order(number)["status"] == "shipped" for number in (1, 2)),
         "No failed job is left": failed_jobs(stage) == [],
-        "No job is held or waiting, but the two reminders": _sizes(sizes) == (0, 2, 0),
+        "No job is held or waiting, but the two letters": _sizes(sizes) == (0, 2, 0),
         "The second worker stopped politely, with exit code 0": worker_code == 0,
     }
     for promise, kept in promises.items():

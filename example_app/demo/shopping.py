@@ -32,10 +32,9 @@ class Shopper:
         """The order as it is now."""
         return self._ask(f"/orders/{number}")
 
-    def has_mail(self, number: int) -> bool:
-        """Whether the invoice of the order has been mailed."""
-        invoice = self.order(number)["invoice"]
-        return bool(invoice and invoice["mailed_at"])
+    def is_shipped(self, number: int) -> bool:
+        """Whether all that belongs to the order is done."""
+        return self.order(number)["shipped_at"] is not None
 
     def correct_country(self, customer: int, country: str) -> None:
         """What somebody in the office does when a country was mistyped."""
@@ -61,10 +60,16 @@ def invoice_rows(folder: Path) -> list[int]:
         return [order for (order,) in database.execute("SELECT order_id FROM invoice ORDER BY order_id")]
 
 
-def mails(folder: Path) -> list[str]:
-    """To whom each mail in the mailbox went."""
+def charges(folder: Path) -> list[str]:
+    """The key of each charge that the payment provider has made."""
+    path = folder / "payments.jsonl"
+    return [json.loads(line)["key"] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def mails(folder: Path, kind: str) -> list[str]:
+    """To whom each mail of a kind in the mailbox went."""
     path = folder / "mailbox.mbox"
     if not path.exists():
         return []
     with closing(mailbox.mbox(path, create=False)) as box:
-        return sorted(str(message["To"]) for message in box)
+        return sorted(str(mail["To"]) for mail in box if str(mail["Message-ID"]).startswith(f"<{kind}-"))

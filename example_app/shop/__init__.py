@@ -1,6 +1,19 @@
-"""The shop's pages and jobs."""
+"""The shop's pages, commands and jobs."""
 
-from .jobs import RemindOfPayment, SendInvoice, daily_sales
+from . import commands  # the blueprint gets its commands with this import
+from .jobs import AskForReview, ChargeOrder, HoldOrder, SendInvoice, ShipOrder, daily_sales
+from .statements import ReportStatements, SendStatement
 from .views import shop
 
-__all__ = ["RemindOfPayment", "SendInvoice", "daily_sales", "shop"]
+__all__ = [
+    "AskForReview",
+    "ChargeOrder",
+    "HoldOrder",
+    "ReportStatements",
+    "SendInvoice",
+    "SendStatement",
+    "ShipOrder",
+    "commands",
+    "daily_sales",
+    "shop",
+]

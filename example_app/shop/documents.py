@@ -11,12 +11,17 @@ from typing import IO
 
 from flask import current_app
 
-from ..models import Invoice
+from ..models import Invoice, Order
 
 
 def invoice_path(invoice: Invoice) -> Path:
     """Where the document of an invoice lies."""
     return _folder("invoices") / f"{invoice.number}.html"
+
+
+def label_path(order: Order) -> Path:
+    """Where the label of an order's parcel lies."""
+    return _folder("labels") / f"order-{order.id:05d}.txt"
 
 
 def report_path(day: dt.date) -> Path:

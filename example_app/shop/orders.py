@@ -8,10 +8,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ..extensions import db, jobs
+from ..extensions import db
 from ..models import Customer, Order, OrderLine
+from ..payments import CARDS
 from .catalogue import PRODUCTS
-from .jobs import SendInvoice
+from .jobs import fulfil
 
 MOST = 100
 
@@ -31,29 +32,33 @@ class Request:
     name: str
     email: str
     country: str
+    card: str
     quantities: Mapping[str, int]
 
 
-def read(name: Any, email: Any, country: Any, quantities: Mapping[str, Any]) -> Request:
+def read(*, name: Any, email: Any, country: Any, card: Any, quantities: Mapping[str, Any]) -> Request:
     """Check what came in and make a request of it, or raise `InvalidOrder`."""
     problems: dict[str, str] = {}
     request = Request(
         name=_text(name, "name", problems),
         email=_text(email, "email", problems),
         country=_text(country, "country", problems).upper(),
+        card=_text(card, "card", problems),
         quantities=_quantities(quantities, problems),
     )
     if request.email and "@" not in request.email:
         problems["email"] = "An e-mail address has an @ in it."
     if request.country and not (len(request.country) == 2 and request.country.isalpha()):
         problems["country"] = "A country is two letters, such as DE."
+    if request.card and request.card not in CARDS:
+        problems["card"] = f"The payment provider knows these cards: {', '.join(CARDS)}."
     if problems:
         raise InvalidOrder(problems)
     return request
 
 
 def place(request: Request) -> Order:
-    """Store the order, and the job that writes its invoice, in one transaction."""
+    """Store the order, and the chain of jobs that fulfils it, in one transaction."""
     order = Order(customer=_customer(request))
     order.lines = [
         OrderLine(product=PRODUCTS[key].name, quantity=quantity, unit_cents=PRODUCTS[key].cents)
@@ -61,7 +66,7 @@ def place(request: Request) -> Order:
     ]
     db.session.add(order)
     db.session.flush()  # gives the order the number by which the job refers to it
-    jobs.dispatch(SendInvoice(order))  # waits for the commit, and is gone if that fails
+    fulfil(order)  # waits for the commit, and is gone if that fails
     db.session.commit()
     return order
 
@@ -71,6 +76,7 @@ def _customer(request: Request) -> Customer:
     customer = known or Customer(email=request.email)
     customer.name = request.name
     customer.country = request.country
+    customer.card = request.card
     return customer
 
 

@@ -13,11 +13,14 @@ import time_machine
 from flask import Flask
 from flask.testing import FlaskClient
 
+from example_app import payments
 from example_app.extensions import db, jobs
 from example_app.models import Customer, Invoice, Order, OrderLine, OrderStatus
 from example_app.money import UnknownCountry
-from example_app.shop import RemindOfPayment, SendInvoice, daily_sales
+from example_app.shop import AskForReview, ChargeOrder, HoldOrder, SendInvoice, ShipOrder, daily_sales
 from flask_jobs.testing import FakeQueue
+
+ADA = {"name": "Ada Holm", "email": "ada@mail.example", "country": "SE", "quantities": {"tea": 2}}
 
 
 @pytest.fixture
@@ -40,6 +43,11 @@ def run_invoice(app: Flask, order_id: int) -> None:
         jobs.run(SendInvoice(db.get_or_404(Order, order_id))).assert_done()
 
 
+def charge(app: Flask, order_id: int) -> None:
+    with app.app_context():
+        jobs.run(ChargeOrder(db.get_or_404(Order, order_id))).assert_done()
+
+
 def mails(folder: Path) -> list[str]:
     with closing(mailbox.mbox(folder / "mailbox.mbox")) as box:
         return [str(message["Subject"]) for message in box]
@@ -51,19 +59,16 @@ def test_an_invoice_is_written_and_mailed(app: Flask, client: FlaskClient, order
     document = (tmp_path / "invoices" / "INV-00001.html").read_text(encoding="utf-8")
     assert "€ 17.80" in document
     assert "€ 22.25" in document
-    assert mails(tmp_path) == ["Your invoice INV-00001 from Lindgren & Sons"]
+    assert mails(tmp_path) == ["Your invoice INV-00001 (Lindgren & Sons)"]
     with client.get(f"/orders/{order}/invoice") as download:
         assert download.get_data(as_text=True) == document
 
 
-def test_an_invoice_is_sent_once_however_often_its_job_runs(
-    app: Flask, order: int, jobs_fake: FakeQueue, tmp_path: Path
-) -> None:
+def test_an_invoice_is_sent_once_however_often_its_job_runs(app: Flask, order: int, tmp_path: Path) -> None:
     run_invoice(app, order)
     run_invoice(app, order)
 
     assert len(mails(tmp_path)) == 1
-    jobs_fake.assert_pushed_once(RemindOfPayment)
     with app.app_context():
         assert len(db.session.scalars(sa.select(Invoice)).all()) == 1
 
@@ -92,16 +97,86 @@ def test_the_invoice_of_an_unwritten_order_is_not_found(client: FlaskClient, ord
     assert client.get(f"/orders/{order}/invoice").status_code == 404
 
 
-def test_an_order_without_a_tax_rate_is_put_on_hold(app: Flask, client: FlaskClient, jobs_fake: FakeQueue) -> None:
-    bo = {"name": "Bo Kern", "email": "bo@mail.example", "country": "DR", "quantities": {"cup": 6}}
-    client.post("/orders", json=bo)
+def test_a_card_is_charged_once_with_the_total_of_the_invoice(app: Flask, order: int) -> None:
+    charge(app, order)
+    with app.app_context():
+        db.session.execute(sa.update(Order).values(payment=None))  # as if the worker was killed before it noted that
+        db.session.commit()
+
+    charge(app, order)
+
+    with app.app_context():
+        assert payments.charges() == [{"key": f"order-{order}", "cents": 2225}]
+        assert db.get_or_404(Order, order).payment == "PAY-00001"
+
+
+def test_a_country_that_changes_after_the_charge_changes_no_invoice(
+    app: Flask, client: FlaskClient, order: int
+) -> None:
+    charge(app, order)
+
+    client.post("/customers/1", data={"country": "DE"})
+    run_invoice(app, order)
+
+    with app.app_context():
+        assert db.session.scalars(sa.select(Invoice)).one().total_cents == payments.charges()[0]["cents"]
+
+
+def test_an_order_is_charged_invoiced_and_shipped(
+    app: Flask, client: FlaskClient, jobs_fake: FakeQueue, tmp_path: Path
+) -> None:
+    client.post("/orders", json=ADA)
+
+    results = jobs_fake.drain()
+
+    assert [result.name for result in results] == [
+        "billing.charge-order",
+        "billing.send-invoice",
+        "warehouse.ship-order",
+    ]
+    assert (tmp_path / "labels" / "order-00001.txt").read_text(encoding="utf-8").startswith("Ada Holm\nSE\n")
+    with app.app_context():
+        assert db.session.scalars(sa.select(Order.status)).one() is OrderStatus.SHIPPED
+
+
+def test_an_order_is_shipped_once_however_often_its_job_runs(app: Flask, order: int, jobs_fake: FakeQueue) -> None:
+    for _ in range(2):
+        with app.app_context():
+            jobs.run(ShipOrder(db.get_or_404(Order, order))).assert_done()
+
+    jobs_fake.assert_pushed_once(AskForReview)
+
+
+def test_a_declined_card_stops_the_order_at_once_and_the_customer_is_told(
+    app: Flask, client: FlaskClient, jobs_fake: FakeQueue, tmp_path: Path
+) -> None:
+    client.post("/orders", json=ADA | {"card": "declined"})
 
     jobs_fake.drain(travel=True)
 
     (failed,) = jobs_fake.failed
-    assert failed.counters.attempts == SendInvoice.max_attempts
+    assert (failed.envelope.name, failed.counters.attempts) == ("billing.charge-order", 1)
+    jobs_fake.assert_pushed_once(HoldOrder)
+    jobs_fake.assert_not_pushed(SendInvoice)
+    jobs_fake.assert_not_pushed(ShipOrder)
+    assert mails(tmp_path) == ["Your order 1 is on hold (Lindgren & Sons)"]
+    with app.app_context():
+        assert payments.charges() == []
+        assert db.session.scalars(sa.select(Order.status)).one() is OrderStatus.ON_HOLD
+
+
+def test_nothing_is_charged_for_an_order_whose_tax_is_unknown(
+    app: Flask, client: FlaskClient, jobs_fake: FakeQueue
+) -> None:
+    client.post("/orders", json=ADA | {"country": "DR"})
+
+    jobs_fake.drain(travel=True)
+
+    (failed,) = jobs_fake.failed
+    assert failed.counters.attempts == ChargeOrder.max_attempts
     assert "There is no tax rate for the country 'DR'." in failed.error.message
     with app.app_context():
+        assert payments.charges() == []
         assert db.session.scalars(sa.select(Order.status)).one() is OrderStatus.ON_HOLD
         assert db.session.scalars(sa.select(Invoice)).all() == []
 
@@ -110,27 +185,35 @@ def test_one_attempt_without_a_tax_rate_raises(app: Flask, jobs_fake: FakeQueue)
     order = stored_order(app, country="DR")
 
     with app.app_context():
-        result = jobs.run(SendInvoice(db.get_or_404(Order, order)))
+        result = jobs.run(ChargeOrder(db.get_or_404(Order, order)))
 
     result.assert_released()  # for another attempt
     assert isinstance(result.error, UnknownCountry)
 
 
-def test_a_corrected_country_lets_the_invoice_be_written(
-    app: Flask, client: FlaskClient, jobs_fake: FakeQueue, tmp_path: Path
-) -> None:
+def test_a_corrected_customer_can_be_charged(app: Flask, client: FlaskClient, jobs_fake: FakeQueue) -> None:
     order = stored_order(app, country="DR")
 
-    client.post("/customers/1", data={"country": "de"})
+    client.post("/customers/1", data={"country": "de", "card": "works"})
+    charge(app, order)
 
-    run_invoice(app, order)
-    assert len(mails(tmp_path)) == 1
+    with app.app_context():
+        assert len(payments.charges()) == 1
 
 
-def test_who_has_not_paid_is_reminded(app: Flask, client: FlaskClient, jobs_fake: FakeQueue, tmp_path: Path) -> None:
-    order = {"name": "Ada Holm", "email": "ada@mail.example", "country": "SE", "quantities": {"tea": 2}}
+def test_an_order_that_was_put_right_and_shipped_is_not_held_again(app: Flask, order: int, tmp_path: Path) -> None:
+    with app.app_context():
+        jobs.run(ShipOrder(db.get_or_404(Order, order))).assert_done()
+
+        jobs.run(HoldOrder(db.get_or_404(Order, order))).assert_done()
+
+        assert db.get_or_404(Order, order).status is OrderStatus.SHIPPED
+    assert mails(tmp_path) == []
+
+
+def test_a_review_is_asked_for_after_two_weeks(client: FlaskClient, jobs_fake: FakeQueue, tmp_path: Path) -> None:
     with time_machine.travel("2030-05-01T09:00:00Z", tick=False) as clock:
-        client.post("/orders", json=order)
+        client.post("/orders", json=ADA)
         jobs_fake.drain()
         clock.shift(dt.timedelta(days=13))
         assert jobs_fake.drain() == []
@@ -138,17 +221,20 @@ def test_who_has_not_paid_is_reminded(app: Flask, client: FlaskClient, jobs_fake
         clock.shift(dt.timedelta(days=1))
         jobs_fake.drain()
 
-    assert mails(tmp_path)[1:] == ["A reminder: your order 1 from Lindgren & Sons"]
+    assert mails(tmp_path)[1:] == ["How was your order 1? (Lindgren & Sons)"]
 
 
-def test_who_has_paid_is_not_reminded(app: Flask, client: FlaskClient, order: int, tmp_path: Path) -> None:
-    run_invoice(app, order)
-    client.post(f"/orders/{order}/payment")
+def test_no_review_is_asked_for_an_order_that_came_back(
+    client: FlaskClient, jobs_fake: FakeQueue, tmp_path: Path
+) -> None:
+    client.post("/orders", json=ADA)
+    jobs_fake.drain()
 
-    with app.app_context():
-        jobs.run(RemindOfPayment(db.get_or_404(Order, order))).assert_done()
+    client.post("/orders/1/return")
+    (review,) = jobs_fake.drain(travel=True)
 
-    assert len(mails(tmp_path)) == 1
+    review.assert_done()
+    assert len(mails(tmp_path)) == 1  # the invoice
 
 
 def test_a_report_lists_the_orders_of_its_day(app: Flask, order: int, tmp_path: Path) -> None:

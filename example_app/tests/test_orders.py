@@ -12,25 +12,28 @@ from flask.testing import FlaskClient
 
 from example_app.extensions import db
 from example_app.models import Order, now
-from example_app.shop import RemindOfPayment, SendInvoice, daily_sales
+from example_app.shop import AskForReview, ChargeOrder, SendInvoice, ShipOrder, daily_sales
 from flask_jobs.testing import FakeQueue
 
 ADA = {"name": "Ada Holm", "email": "ada@mail.example", "country": "SE", "quantities": {"tea": 2}}
 FORM = {"name": "Ada Holm", "email": "ada@mail.example", "country": "se", "quantity-tea": "2"}
 
 
-def test_an_order_dispatches_its_invoice(app: Flask, client: FlaskClient, jobs_fake: FakeQueue) -> None:
+def test_an_order_is_charged_then_invoiced_then_shipped(app: Flask, client: FlaskClient, jobs_fake: FakeQueue) -> None:
     answer = client.post("/orders", json=ADA)
 
     assert answer.status_code == 201
     with app.app_context():
-        jobs_fake.assert_pushed_once(SendInvoice, lambda job: job.order.customer.name == "Ada Holm")
+        steps = [ChargeOrder, SendInvoice, ShipOrder]
+        jobs_fake.assert_chained(steps, lambda job: job.order.customer.name == "Ada Holm")
+        jobs_fake.assert_pushed_once(ChargeOrder)  # the others follow, each with the success before it
+        jobs_fake.assert_count(1)
 
 
-def test_the_invoice_waits_for_the_commit_of_its_order(client: FlaskClient, jobs_fake: FakeQueue) -> None:
+def test_the_chain_waits_for_the_commit_of_its_order(client: FlaskClient, jobs_fake: FakeQueue) -> None:
     client.post("/orders", json=ADA)
 
-    jobs_fake.assert_pushed_after_commit(SendInvoice)
+    jobs_fake.assert_pushed_after_commit(ChargeOrder)
 
 
 def test_an_order_that_cannot_be_stored_dispatches_nothing(
@@ -53,8 +56,8 @@ def test_the_form_leads_to_the_page_of_the_order(client: FlaskClient, jobs_fake:
     answer = client.post("/orders", data=FORM, follow_redirects=True)
 
     assert "Order 1" in answer.text
-    assert "a worker will write it" in answer.text
-    jobs_fake.assert_pushed_once("billing.send-invoice")
+    assert "a worker will do it" in answer.text
+    jobs_fake.assert_pushed_once("billing.charge-order")
 
 
 @pytest.mark.parametrize(
@@ -65,6 +68,8 @@ def test_the_form_leads_to_the_page_of_the_order(client: FlaskClient, jobs_fake:
         ({"email": "ada"}, "email"),
         ({"email": None}, "email"),
         ({"country": "Sweden"}, "country"),
+        ({"card": "gold"}, "card"),
+        ({"card": None}, "card"),
         ({"quantities": {}}, "lines"),
         ({"quantities": {"tea": 0}}, "lines"),
         ({"quantities": {"tea": -1}}, "lines"),
@@ -105,22 +110,42 @@ def test_the_page_of_orders_shows_their_states_and_invoices(client: FlaskClient,
     page = client.get("/").text
 
     assert "INV-00001" in page
-    assert "could not be written" in page
-    assert "a worker will write it" in page
+    assert "waits until somebody has looked" in page
+    assert "a worker will do it" in page
     assert "Bo &lt;b&gt;Kern&lt;/b&gt;" in page
 
 
-def test_a_reminder_is_due_two_weeks_after_the_invoice(client: FlaskClient, jobs_fake: FakeQueue) -> None:
+def test_a_review_is_asked_for_two_weeks_after_the_parcel_has_left(client: FlaskClient, jobs_fake: FakeQueue) -> None:
     client.post("/orders", json=ADA)
-    jobs_fake.assert_not_pushed(RemindOfPayment)
+    jobs_fake.assert_not_pushed(AskForReview)
 
     jobs_fake.drain()
 
-    jobs_fake.assert_pushed_in(RemindOfPayment, dt.timedelta(days=14).total_seconds())
-    jobs_fake.assert_pushed_on("low", RemindOfPayment)
+    jobs_fake.assert_pushed_in(AskForReview, dt.timedelta(days=14).total_seconds())
+    jobs_fake.assert_pushed_on("low", AskForReview)
 
 
 def test_a_report_is_a_function_that_runs_later(client: FlaskClient, jobs_fake: FakeQueue) -> None:
     client.post("/reports")
 
     jobs_fake.assert_pushed(daily_sales, lambda job: job.arguments == {"day": now().date()})
+
+
+def test_a_report_that_is_asked_for_twice_is_written_once(client: FlaskClient, jobs_fake: FakeQueue) -> None:
+    first = client.post("/reports", follow_redirects=True)
+    second = client.post("/reports", follow_redirects=True)
+
+    jobs_fake.assert_pushed_once(daily_sales)
+    jobs_fake.assert_duplicate(daily_sales, lambda job: job.arguments == {"day": now().date()})
+    (pushed,) = jobs_fake.pushed()
+    assert f"A worker will write the report (job {pushed.id})." in first.text
+    assert f"The report is already on its way (job {pushed.id})." in second.text
+
+
+def test_a_report_may_be_asked_for_again_when_it_is_written(client: FlaskClient, jobs_fake: FakeQueue) -> None:
+    client.post("/reports")
+    jobs_fake.drain()
+
+    client.post("/reports")
+
+    jobs_fake.assert_pushed_times(daily_sales, 2)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from example_app import create_app
+from example_app import create_app, payments
 from example_app.extensions import db
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,8 +76,13 @@ class Shop:
         assert process.returncode == code, err
         return out
 
-    def documents(self) -> list[str]:
-        return sorted(path.name for path in (self.folder / "invoices").glob("*"))
+    def documents(self, kind: str = "invoices") -> list[str]:
+        return sorted(path.name for path in (self.folder / kind).glob("*"))
+
+    def charges(self) -> list[str]:
+        """The key of each charge that was made, oldest first."""
+        with self.app.app_context():
+            return [str(charge["key"]) for charge in payments.charges()]
 
     def recipients(self) -> list[str]:
         with closing(mailbox.mbox(self.folder / "mailbox.mbox")) as box:

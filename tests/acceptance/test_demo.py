@@ -20,7 +20,7 @@ def test_the_demo_keeps_all_its_promises(tmp_path: Path) -> None:
     out, err = demo.communicate(timeout=100)
 
     assert demo.returncode == 0, out + err
-    assert out.count("✓") == 8
+    assert out.count("✓") == 10
     assert "✗" not in out
     assert list(tmp_path.iterdir()) == []
 

@@ -96,15 +96,15 @@ def keys_left(url: str, prefix: str) -> set[str]:
     return {name for name in names if name != "queues" and not name.startswith("ended:")}
 
 
-def test_an_order_over_http_is_invoiced_by_a_worker_of_another_process_and_nothing_is_left(shop: Shop) -> None:
+def test_an_order_over_http_is_fulfilled_by_a_worker_of_another_process_and_nothing_is_left(shop: Shop) -> None:
     if has_tables(shop):
         shop.flask("jobs", "init-db")
     worker = shop.start("jobs", "work", "--queue", "default,low")
     try:
         assert post(shop, "/orders", ORDER) == 201
-        wait_for(lambda: shop.orders()[0]["status"] == "invoiced", "the invoice")
-        (reminder,) = json.loads(shop.flask("jobs", "list", "--json"))["jobs"]
-        shop.flask("jobs", "cancel", reminder["id"], "--force")
+        wait_for(lambda: shop.orders()[0]["status"] == "shipped", "the end of the chain")
+        (review,) = json.loads(shop.flask("jobs", "list", "--json"))["jobs"]
+        shop.flask("jobs", "cancel", review["id"], "--force")
         worker.send_signal(signal.SIGTERM)
         _, said = worker.communicate(timeout=30)
     finally:
@@ -113,7 +113,9 @@ def test_an_order_over_http_is_invoiced_by_a_worker_of_another_process_and_nothi
     assert worker.returncode == 0, said
     assert shop.documents() == ["INV-00001.html"]
     assert shop.recipients() == ["ada@mail.example"]
-    assert reminder["name"] == "billing.remind-of-payment"
+    assert shop.charges() == ["order-1"]
+    assert shop.documents("labels") == ["order-00001.txt"]
+    assert review["name"] == "orders.ask-for-review"
     assert left_behind(shop) == set()
 
 
