@@ -84,6 +84,22 @@ def test_a_release_from_the_body_of_the_last_attempt_fails():
     assert got.entry == Entry(Event.RELEASED, NOW, 3, "not yet")
 
 
+def test_a_release_that_is_to_cost_an_attempt_costs_one_and_is_counted_as_a_release():
+    got = released(
+        decide(reservation(attempts=1), Released(30, "busy", started=False, spends=True), options(max_attempts=2))
+    )
+
+    assert (got.counters.attempts, got.counters.releases) == (1, 1)
+
+
+def test_a_job_that_is_put_back_in_its_last_attempt_fails_where_that_costs_one():
+    got = failed(
+        decide(reservation(attempts=2), Released(30, "busy", started=False, spends=True), options(max_attempts=2))
+    )
+
+    assert "it was put back in its last attempt, and max_attempts is 2" in got.error.message
+
+
 def test_more_releases_than_max_releases_fail_and_say_so():
     given = options(max_releases=2)
     outcome = Released(1, "rate limited", started=False)
