@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -17,6 +17,7 @@ from .client import Server, UnknownScript
 Argument = str | bytes | int
 
 _USES = re.compile(r"-- uses: (.+)\n")
+_PART = re.compile(r"(\w+)(\(?)|\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,17 @@ def load(name: str) -> Script:
     """The script of this name, with the parts that its first line says it uses before it."""
     body = _read(name)
     uses = _USES.match(body)
-    parts = uses.group(1).split() if uses else []
-    text = "".join([*map(_read, parts), body])
+    text = "".join([*_parts(uses.group(1) if uses else ""), body])
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+def _parts(uses: str) -> Iterator[str]:
+    """The texts of parts. Those in ``name(...)`` make up a function, so that they cost nothing before it is called."""
+    for name, opens in _PART.findall(uses):
+        if opens:
+            yield f"local function {name}()\n"
+        else:
+            yield _read(name) if name else "end\n"
 
 
 def _read(name: str) -> str:

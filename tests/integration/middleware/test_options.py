@@ -386,7 +386,7 @@ def test_a_timeout_is_counted_as_an_error_is(shop):
         time.sleep(30)
 
     mail = register(
-        shop, layers=[ThrottlesExceptions(max_exceptions=1, decay=100)], body=body, max_attempts=1, timeout=0.2
+        shop, layers=[ThrottlesExceptions(max_exceptions=1, decay=100)], body=body, max_attempts=1, timeout=2
     )
     for word in "ab":
         shop.jobs.dispatch(mail(word))

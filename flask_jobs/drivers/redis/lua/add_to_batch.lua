@@ -1,4 +1,4 @@
--- uses: common jobs memory waking failing keys storing following members
+-- uses: common jobs memory waking open_ties(failing open_keys(keys) storing following return_ties) ties members
 -- Adds a portion of members; nothing if there is no such batch or it has finished.
 local batch = ties().batch(take())
 if not batch or batch.finished ~= '' then
@@ -6,5 +6,5 @@ if not batch or batch.finished ~= '' then
 end
 local answers = add_members(batch)
 ties().call_back(batch, 'default')
-finish_ties()
+ties().finish()
 return answers

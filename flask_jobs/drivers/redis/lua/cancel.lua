@@ -1,9 +1,9 @@
--- uses: common jobs memory waking failing keys storing following booked
+-- uses: common jobs memory waking open_ties(failing open_keys(keys) storing following return_ties) ties booked
 -- Takes a waiting job out. A reserved one is in none of these lanes.
 local id = take()
 local value = call('HGET', JOBS, id)
-local queue = value and queue_of(value)
-if not queue then
+local queue = value and string.match(value, SOUND)
+if not queue or not is_sound(value, queue) then
   return 0
 end
 local gone = call('ZREM', base .. 'delayed:' .. queue, id) == 1
@@ -15,9 +15,6 @@ end
 call('HDEL', JOBS, id)
 give_back(id)
 remember({id}, mark_of('cancel', ''))
-local origin, tied = ties_of(value)
-if tied then
-  ties().tell(id, queue, origin, tied, 'removed')
-  finish_ties()
-end
+ties().removed(id, queue, value)
+ties().finish()
 return 1

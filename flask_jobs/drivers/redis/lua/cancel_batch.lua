@@ -1,4 +1,4 @@
--- uses: common jobs memory waking failing keys storing following
+-- uses: common jobs memory waking open_ties(failing open_keys(keys) storing following return_ties) ties
 -- Whatever portions of its members have not come by now: it is whole, and finishes with those that are there.
 local batch = ties().batch(take())
 if not batch or batch.cancelled ~= '' or batch.finished ~= '' then
@@ -13,5 +13,5 @@ for _, field in ipairs(call('HKEYS', batch.key)) do
 end
 batch.cancelled, batch.open = NOW, 0
 ties().call_back(batch, 'default')
-finish_ties()
+ties().finish()
 return 1

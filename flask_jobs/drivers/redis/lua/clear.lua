@@ -1,4 +1,4 @@
--- uses: common jobs memory waking failing keys storing following booked
+-- uses: common jobs memory waking open_ties(failing open_keys(keys) storing following return_ties) ties booked
 -- Stops when it has looked at enough bytes, so that it never takes long.
 local ENOUGH, AT_ONCE = 8000000, 100
 local queue, limit = take(), tonumber(take())
@@ -29,10 +29,7 @@ local function take_out(ids)
   end
   remember(ids, mark_of('clear', ''))
   for i, id in ipairs(ids) do
-    local origin, tied = ties_of(values[i])
-    if tied then
-      ties().tell(id, queue, origin, tied, 'removed')
-    end
+    ties().removed(id, queue, values[i])
     bytes = bytes + #(values[i] or '')
   end
 end
@@ -50,5 +47,5 @@ if is_empty then
   call('DEL', base .. 'notify:' .. queue)
 end
 -- Last, for a callback may have come into this very queue.
-finish_ties()
+ties().finish()
 return cleared

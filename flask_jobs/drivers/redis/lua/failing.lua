@@ -20,18 +20,3 @@ local function bury(id, fields, error)
   call('ZADD', failed_index(fields[QUEUE], ''), place, id)
   call('ZADD', failed_index('', fields[NAME]), place, id)
 end
-
--- An id whose data is gone, which only eviction or a foreign hand can bring about, is kept as what it is.
-local GONE = '["flask_jobs.errors.MalformedEnvelope", "The data of this job is gone from the server: evicted, or ' ..
-  'deleted by somebody else. Its id was still queued.", "", []]'
-
--- Damaged data is kept as it is, in place of a body.
-local DAMAGED = '["flask_jobs.errors.MalformedEnvelope", "The data of this job cannot be read: it was cut or changed ' ..
-  'on the server by somebody else.", "", []]'
-
-local function bury_remains(id, queue, value)
-  local _, tied = ties_of(value)
-  local fields = {'0', '0', '0', '0', 'unknown', queue, NOW, '', '', tied or '', '', value or ''}
-  bury(id, fields, value and DAMAGED or GONE)
-  call('HDEL', JOBS, id)
-end

@@ -1,4 +1,4 @@
--- uses: common jobs memory waking failing finding keys storing following
+-- uses: common jobs memory waking failing finding open_ties(open_keys(keys) storing following return_ties) ties
 -- Stops when it has looked at enough bytes, so that it never takes long.
 local ENOUGH = 8000000
 local forgotten, bytes = 0, 0
@@ -13,5 +13,5 @@ for _ = 1, tonumber(take()) do
     forgotten, bytes = forgotten + 1, bytes + #fields[#fields]
   end
 end
-finish_ties()
+ties().finish()
 return forgotten

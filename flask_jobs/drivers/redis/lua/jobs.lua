@@ -13,23 +13,13 @@ local KNOT = '^([^\29]*)\29[^\29]*\29[^\29]*\29([-+.%de]*)\29([^\29]*)\29(%d+)\2
 -- Origin and ties, where there are any, also of a job that is damaged elsewhere.
 local TIED = '^[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31([^\31]*)\31([^\31]+)\31'
 
--- The queue of a job that was written here, nil for anything else.
-local function queue_of(value)
-  local queue, ties = string.match(value, SOUND)
-  if ties == '' or (ties and string.find(ties, KNOT)) then
-    return queue
-  end
-end
-
+-- Whether it is a job of this queue that was written here.
 local function is_sound(value, queue)
-  return value and queue_of(value) == queue
-end
-
-local function ties_of(value)
-  local origin, ties = string.match(value or '', TIED)
-  if ties and string.find(ties, KNOT) then
-    return origin, ties
+  if not value then
+    return false
   end
+  local found, ties = string.match(value, SOUND)
+  return found == queue and (ties == '' or string.find(ties, KNOT))
 end
 
 local function fields_of(value)

@@ -18,8 +18,8 @@ end
 
 local function seen(id)
   local value = call('HGET', JOBS, id)
-  local queue = value and queue_of(value)
-  if not queue then
+  local queue = value and string.match(value, SOUND)
+  if not queue or not is_sound(value, queue) then
     return {}
   end
   local progress = call('HGET', PROGRESS, id) or ''

@@ -17,7 +17,7 @@ local function take_in(queue, member, reclaimed)
   local receipt, id = split(member)
   local value = call('HGET', JOBS, id)
   if not is_sound(value, queue) then
-    give_up(id, queue, value)
+    ties().give_up(id, queue, value)
     return
   end
   local fields, charged = fields_of(value), sub(receipt, 1, 1)
@@ -161,7 +161,7 @@ local function fill_once(load, queue)
     remove(queue, ids, lanes, count, both)
   end
   for _, i in ipairs(remains) do
-    give_up(ids[i], queue, values[i])
+    ties().give_up(ids[i], queue, values[i])
   end
   load.full = load.full or #load.ids >= load.limit
   return true
@@ -208,7 +208,9 @@ local function pop()
   for _, queue in ipairs(queues) do
     while not load.full and fill_once(load, queue) do end
   end
-  finish_ties()
+  if opened then
+    opened.finish()
+  end
   reserve(load, token)
   for _, queue in ipairs(queues) do
     if has_work(queue) then

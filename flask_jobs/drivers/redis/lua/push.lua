@@ -1,8 +1,8 @@
--- uses: common memory waking keys storing
+-- uses: common memory waking open_keys(keys) storing
 -- Stores a portion.
-local store, answers = open_store(), {}
+local answers = {}
 for i = 1, tonumber(take()) do
-  answers[i] = store.put(take(), take(), take(), take(), take(), take(), take())
+  answers[i] = put(take(), take(), take(), take(), take(), take(), take())
 end
-store.deliver()
+deliver()
 return answers

@@ -1,4 +1,4 @@
--- uses: common jobs memory waking failing keys storing following members
+-- uses: common jobs memory waking open_ties(failing open_keys(keys) storing following return_ties) ties members
 -- Stores a batch with a portion of its members. Once it is whole, nothing more of it is stored.
 local id, name, allow = take(), take(), take()
 local callbacks = {['then'] = take(), catch = take(), finally = take()}
@@ -16,8 +16,8 @@ if is_new then
       call('HSET', batch.key, role, planned)
     end
   end
-  call('ZADD', BATCHES, 0, id)
+  call('ZADD', base .. 'batches', 0, id)
 end
 ties().call_back(batch, 'default')
-finish_ties()
+ties().finish()
 return answers

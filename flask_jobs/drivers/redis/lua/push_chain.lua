@@ -1,16 +1,16 @@
--- uses: common memory waking keys storing
+-- uses: common memory waking open_keys(keys) storing
 -- Stores a chain with its first link. The other links wait in it by their numbers.
 local id, catch, total = take(), take(), tonumber(take())
 local key = base .. 'chain:' .. id
 if call('EXISTS', key) == 1 then
   return 0
 end
-local store, first = open_store(), take()
-local answer = store.put(string.match(first, PLANNED))
+local first = take()
+local answer = put(string.match(first, PLANNED))
 if answer ~= 1 then
   return answer
 end
-store.deliver()
+deliver()
 call('HSET', key, 'total', total, 'link', '1', 'job', (string.match(first, PLANNED)), 'created', NOW)
 if catch ~= '' then
   call('HSET', key, 'catch', catch)
