@@ -21,8 +21,10 @@ from tests.acceptance.shop import ORDER, Shop, wait_for
 from tests.databases import MARIADB, POSTGRESQL, own_database, required_server
 from tests.servers import keys_of, own_prefix, plain_client, required_redis
 
-REMEMBERED = ("flask_jobs_schema", "flask_jobs_ended")
-"""Tables that keep rows when no job is left: their version, and for a while the ids that are used up."""
+REMEMBERED = ("flask_jobs_schema", "flask_jobs_ended", "flask_jobs_limits", "flask_jobs_slices")
+"""Tables that keep rows when no job is left: their version, and for a while used ids and what is spent of limits."""
+REMEMBERED_KEYS = ("queues", "ended:", "limit:", "slices:")
+"""How the names of the keys begin that do the same on Redis."""
 
 
 @contextmanager
@@ -89,11 +91,11 @@ def left_behind(shop: Shop) -> set[str]:
 
 
 def keys_left(url: str, prefix: str) -> set[str]:
-    """The keys that hold jobs; which queues there were is remembered, and for a while the ids that are used up."""
+    """The keys that hold jobs."""
     client = plain_client(url)
     names = {key.partition("}:")[2] for key in keys_of(client, prefix)}
     client.close()
-    return {name for name in names if name != "queues" and not name.startswith("ended:")}
+    return {name for name in names if not name.startswith(REMEMBERED_KEYS)}
 
 
 def test_an_order_over_http_is_fulfilled_by_a_worker_of_another_process_and_nothing_is_left(shop: Shop) -> None:
