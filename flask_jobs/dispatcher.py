@@ -296,7 +296,8 @@ class Dispatcher:
         dropped = _told(package)[0]
         if not isinstance(item.package, BatchPush):
             item.answer.status, item.answer.holder = Status.DUPLICATE, holder
-        self._events(item.connection).dropped(dropped.envelope, holder=holder)
+        answered = not dropped.deferred
+        self._events(item.connection).dropped(dropped.envelope, holder=holder, answered=answered)
         for tell in self._refusals[-1:]:
             tell(item.connection, dropped, holder)
 

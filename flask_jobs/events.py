@@ -80,10 +80,11 @@ class Events:
         for envelope in envelopes:
             _send(job_discarded, self.app, {**self._fields(envelope, 0), "reason": reason})
 
-    def dropped(self, envelope: Envelope, *, holder: str) -> None:
-        """A job that was to be stored is dropped, for another one holds its unique key."""
+    def dropped(self, envelope: Envelope, *, holder: str, answered: bool = False) -> None:
+        """A job is not stored, for another one holds its unique key. `answered`: whoever dispatched it is told so."""
         reason = f"its unique key is held by the job {holder}"
-        self._tell(job_discarded, logging.WARNING, envelope, 0, {"reason": reason}, "discarded: %s", reason)
+        level = logging.INFO if answered else logging.WARNING
+        self._tell(job_discarded, level, envelope, 0, {"reason": reason}, "discarded: %s", reason)
 
     def processing(self, delivery: Reservation, *, job: Job) -> None:
         """A reserved job is about to be run."""

@@ -16,8 +16,12 @@ class StoredGates:
 
     def excuse(self) -> str | None:
         """Why the job ends without having run, or None if it is to run."""
-        ties = self._reservation.envelope.ties
+        envelope = self._reservation.envelope
+        ties = envelope.ties
         if ties is None or ties.batch is None or ties.is_callback or not isinstance(self._driver, RunsBatches):
+            return None
+        if envelope.retried_from is not None:
+            # Whoever retries it wants it done, and its own failure may be what has cancelled the batch.
             return None
         batch = self._driver.batch(ties.batch)
         is_cancelled = batch is not None and batch.cancelled_at is not None

@@ -77,7 +77,7 @@ def test_a_lock_held_beyond_the_timeout_is_named_and_nothing_is_written(file, dr
     impatient.size("default")
     holder.execute("BEGIN IMMEDIATE")
 
-    with pytest.raises(StoreRefused, match="stayed locked by another process"):
+    with pytest.raises(StoreRefused, match="stayed locked by another transaction"):
         impatient.push([job()])
 
     holder.close()

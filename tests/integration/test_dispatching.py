@@ -836,7 +836,7 @@ def test_a_database_that_stays_locked_is_named(open_shop: Open, tmp_path: Path) 
         holder = sqlite3.connect(tmp_path / "locked.db", isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
 
-        with pytest.raises(StoreRefused, match="stayed locked by another process"):
+        with pytest.raises(StoreRefused, match="stayed locked by another transaction"):
             shop.jobs.dispatch(Note("second"), connection="locked")
 
         holder.execute("ROLLBACK")

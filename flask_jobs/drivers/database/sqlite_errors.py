@@ -21,8 +21,8 @@ def translate(error: sqlite3.Error, file: str) -> JobsError | None:
     match _code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreRefused(
-                f"{file} stayed locked by another process for longer than the busy timeout; nothing was written. "
-                "Look for a transaction that is held open while something slow is done."
+                f"{file} stayed locked by another transaction for longer than the busy timeout; nothing was written. "
+                "Look for one that is held open while something slow is done, perhaps this process's own: commit it first."
             )
         case sqlite3.SQLITE_FULL:
             return StoreRefused(f"No space is left for {file}; nothing was written. Free space on its disk.")

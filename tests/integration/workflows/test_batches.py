@@ -77,6 +77,22 @@ def test_a_retried_member_keeps_its_batch(queued: Stage) -> None:
     assert queued.noted.count("finally") == queued.noted.count("catch") == 1
 
 
+def test_a_retried_member_runs_although_its_own_failure_has_cancelled_the_batch(queued: Stage) -> None:
+    batch = queued.batch([Step("1", failures=1), Step("2")], **CALLBACKS)
+    queued.work()
+    before = counts(batch)
+    Step.handle, kept = (lambda self: note(f"{self.word} again")), Step.handle  # type: ignore[method-assign]
+    try:
+        queued.driver.retry(queued.driver.failed()[0].envelope.id, new_id())
+        queued.work()
+    finally:
+        Step.handle = kept  # type: ignore[method-assign]
+
+    assert before == (0, 0, 1, 1)
+    assert counts(batch) == (0, 1, 0, 1)
+    assert queued.noted == ["1", "catch", "finally", "1 again"]
+
+
 def test_an_empty_batch_finishes_at_once(stage: Stage) -> None:
     batch = stage.batch([], **CALLBACKS)
     stage.work()
