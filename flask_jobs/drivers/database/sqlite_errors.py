@@ -22,7 +22,7 @@ def translate(error: sqlite3.Error, file: str) -> JobsError | None:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreRefused(
                 f"{file} stayed locked by another transaction for longer than the busy timeout; nothing was written. "
-                "Look for one that is held open while something slow is done; if it is this process's own, commit first."
+                "Look for one that is held open while something slow is done; if it is your own, commit it first."
             )
         case sqlite3.SQLITE_FULL:
             return StoreRefused(f"No space is left for {file}; nothing was written. Free space on its disk.")
