@@ -2,6 +2,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# More than a small machine has cores, for the tests of real processes mostly wait.
+WORKERS ?= 4
 
 .PHONY: demo test test-quick test-volume lint format types docs bench lock clean
 
@@ -9,7 +11,7 @@ demo: $(READY)  ## The main job at work, on SQLite
 	$(BIN)/python -m example_app.demo
 
 test: $(READY)  ## All tests but those of large amounts
-	$(BIN)/python -m pytest -n auto -m "not volume and not alone"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not volume and not alone"
 	$(BIN)/python -m pytest -m "alone and not volume"
 
 test-quick: $(READY)

@@ -80,7 +80,7 @@ class Dispatcher:
 
     def chain(self, jobs: Sequence[Job], catch: Job | None, options: Options) -> Dispatched:
         """Hand a chain over, whose links are to run one after the other."""
-        jobs = list(jobs)
+        jobs = _listed(jobs, "A chain")
         target = self._workflow_target([*jobs, catch], options)
         if not isinstance(target.driver, RunsChains):
             raise CapabilityMissing(f"The driver of the connection {target.settings.name!r} runs no chains.")
@@ -100,7 +100,11 @@ class Dispatcher:
         allow_failures: bool,
     ) -> batches.Batch:
         """Hand a batch over."""
-        jobs = list(jobs)
+        if not isinstance(name, str) or not name.isprintable():
+            raise InvalidArgument(f"The name of a batch is a line of text, not {name!r}.")
+        if not isinstance(allow_failures, bool):
+            raise InvalidArgument(f"allow_failures must be True or False, not {allow_failures!r}.")
+        jobs = _listed(jobs, "A batch")
         target = self._workflow_target([*jobs, *callbacks.values()], options)
         driver = _runs_batches(target)
         batch = self.envelopes.batch(jobs, callbacks, target, options, name=name, allow_failures=allow_failures)
@@ -324,6 +328,12 @@ def _runs_batches(target: Target) -> RunsBatches:
     if not isinstance(target.driver, RunsBatches):
         raise CapabilityMissing(f"The driver of the connection {target.settings.name!r} runs no batches.")
     return target.driver
+
+
+def _listed(jobs: Iterable[Job], what: str) -> list[Job]:
+    if not isinstance(jobs, Iterable):
+        raise InvalidArgument(f"{what} takes a list of jobs, not an object of type {type(jobs).__name__}.")
+    return list(jobs)
 
 
 def _has_key(push: Push) -> bool:

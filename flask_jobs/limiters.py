@@ -47,7 +47,9 @@ class Limiters:
         """The limits that the limiter gives the job; none of them twice."""
         self.require_limiter(name)
         given = self._limiters[name](job)
-        limits = [given] if isinstance(given, Limit) else list(given or ())
+        if given is None:
+            return []
+        limits = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
         for limit in limits:
             if not isinstance(limit, Limit):
                 raise InvalidArgument(

@@ -16,6 +16,9 @@ SLICES = 10
 SHORTEST = 0.01
 """Seconds of the shortest window."""
 
+MOST = 2**31 - 1
+"""The largest amount that every store can count."""
+
 _UNITS = {1.0: "second", 60.0: "minute", 3_600.0: "hour", 86_400.0: "day"}
 
 
@@ -35,6 +38,8 @@ class Limit:
     def __post_init__(self) -> None:
         if count(self.amount, what="A limit's amount") == 0:
             raise InvalidArgument("A limit's amount must be 1 or more; a job that may never start is not dispatched.")
+        if self.amount > MOST:
+            raise InvalidArgument(f"A limit's amount must be {MOST} or less, not {self.amount}.")
         if as_seconds(self.seconds, what="A limit's window") < SHORTEST:
             raise InvalidArgument(f"A limit's window must be {SHORTEST:g} seconds or longer, not {self.seconds!r}.")
 

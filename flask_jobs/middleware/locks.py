@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from ..control import Guard, Run
 from ..errors import InvalidArgument
+from ..limits import MOST
 from ..store import Holder, Taken
 from ..validation import count
 from ..validation import seconds as as_seconds
@@ -46,8 +47,8 @@ class ConcurrencyLimit(PutsBack):
         self._is_shared = shared
         self._places = count(limit, what="limit")
         self._lasting: float | None = None
-        if self._places == 0:
-            raise InvalidArgument("limit must be 1 or more; a job that may never run is not dispatched.")
+        if not 0 < self._places <= MOST:
+            raise InvalidArgument(f"limit must be from 1 to {MOST}; a job that may never run is not dispatched.")
         if expire_after is not None:
             self._lasting = _more_than_none(expire_after)
 

@@ -20,8 +20,9 @@ class StoredGates:
         ties = envelope.ties
         if ties is None or ties.batch is None or ties.is_callback or not isinstance(self._driver, RunsBatches):
             return None
-        if envelope.retried_from is not None:
-            # Whoever retries it wants it done, and its own failure may be what has cancelled the batch.
+        if envelope.retried_from is not None or self._reservation.attempt > 1:
+            # Whoever retries it wants it done, and its own failure may be what has cancelled the batch; and what a
+            # first attempt has begun is brought to its end.
             return None
         batch = self._driver.batch(ties.batch)
         is_cancelled = batch is not None and batch.cancelled_at is not None

@@ -93,6 +93,26 @@ def test_a_retried_member_runs_although_its_own_failure_has_cancelled_the_batch(
     assert queued.noted == ["1", "catch", "finally", "1 again"]
 
 
+@pytest.mark.parametrize("options", [{"name": None}, {"name": 5}, {"name": "\0"}, {"allow_failures": "no"}])
+def test_what_cannot_be_an_option_of_a_batch_is_refused(stage: Stage, options: Any) -> None:
+    with pytest.raises(InvalidArgument):
+        stage.shop.jobs.batch([Step("1")], connection=stage.connection, **options)
+    with pytest.raises(InvalidArgument, match="takes a list of jobs"):
+        stage.shop.jobs.batch(Step("1"), connection=stage.connection)
+    with pytest.raises(InvalidArgument, match="takes a list of jobs"):
+        stage.shop.jobs.chain(None, connection=stage.connection)
+
+
+def test_a_member_that_has_begun_has_its_next_attempt_although_the_batch_is_cancelled(queued: Stage) -> None:
+    begun = Step("1", failures=1)
+    begun.max_attempts = 2
+    batch = queued.batch([begun, Step("2", does="fail"), Step("3")])
+    queued.work()
+
+    assert counts(batch) == (0, 1, 1, 1)
+    assert sorted(queued.noted) == ["1", "1", "2"]
+
+
 def test_an_empty_batch_finishes_at_once(stage: Stage) -> None:
     batch = stage.batch([], **CALLBACKS)
     stage.work()
