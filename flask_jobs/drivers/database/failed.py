@@ -229,7 +229,9 @@ class _Statements:
         self.put_back = compile_(sa.insert(jobs).from_select(*_put_back()))
         names, rows = _put_back(unique_key=failed.c.unique_key, key_until=compile_.instant("key"))
         self.put_back_keyed = compile_(compile_.dialect.insert_unless_taken(jobs, names, rows))
-        self.old = {(aged, queued): compile_(_old(compile_, aged, queued)) for aged in _YES_NO for queued in _YES_NO}
+        self.old = {
+            (aged, queued): compile_(holding(_old(compile_, aged, queued))) for aged in _YES_NO for queued in _YES_NO
+        }
 
 
 def _shapes(compile_: Compiler, select: sa.Select[Any]) -> dict[_Shape, Any]:
