@@ -4,7 +4,7 @@ import datetime as dt
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flask_jobs import history, policy
@@ -436,6 +436,7 @@ def test_whatever_happens_the_body_starts_no_more_often_than_the_job_allows(limi
     assert life.bodies <= limits.max_attempts + uncharged
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(LIMITS, st.none() | st.floats(NOW, NOW + 500), st.lists(OUTCOMES, min_size=200, max_size=200))
 def test_a_job_with_limits_ends_in_a_failure_however_long_it_goes_badly(limits, deadline, outcomes):
     life = Life(limits, deadline)
