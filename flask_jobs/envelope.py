@@ -179,6 +179,7 @@ class Event(Enum):
     TIMED_OUT = "timed-out"
     LEASE_EXPIRED = "lease-expired"
     INTERRUPTED = "interrupted"
+    WORKER_DIED = "worker-died"
     UNKNOWN_JOB = "unknown-job"
     NEWER_VERSION = "newer-version"
     RETRIED = "retried"

@@ -14,6 +14,7 @@
     ├── UnknownJob              a stored name that no class is registered under
     ├── MalformedEnvelope       what is stored cannot be decoded or is not signed by us
     ├── MaxAttemptsExceeded     a limit of the job was used up before its body could run
+    ├── WorkerDied              the worker process ended while the job's body ran
     ├── CapabilityMissing       the driver cannot do that
     ├── BatchNotFound           a batch that is not stored, or not any more
     ├── KeyHeld                 a failed job cannot be retried while another one holds its unique key
@@ -89,6 +90,10 @@ class MalformedEnvelope(JobsError):
 
 class MaxAttemptsExceeded(JobsError):
     """A limit of the job was used up before its body could run again."""
+
+
+class WorkerDied(JobsError):
+    """The worker process ended while the job's body ran; the message says how."""
 
 
 class CapabilityMissing(JobsError):

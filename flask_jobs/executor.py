@@ -14,6 +14,7 @@ from .control import Guards, NoGuards
 from .driver import ContextFactory
 from .envelope import Envelope, Hook, Progress, Reservation
 from .errors import (
+    ConfigurationError,
     ConnectionLost,
     MalformedEnvelope,
     ModelNotFound,
@@ -26,7 +27,7 @@ from .events import Events, about
 from .job import Job
 from .options import JobOptions, Resolver, WorkerDefaults
 from .outcome import Hopeless, Interrupted, Newer, Outcome, Raised, Skipped, Unknown
-from .pipeline import GRACE, Gates, Passage, Timer, finish, untimed
+from .pipeline import GRACE, Gates, Passage, Timer, Witness, finish, untimed
 
 if TYPE_CHECKING:
     from .batches import Batch
@@ -91,16 +92,17 @@ class Executor:
         report: Callable[[Progress], None] = lambda progress: None,
         now: float | None = None,
         gates: Gates | None = None,
+        witness: Witness | None = None,
     ) -> Attempt:
         """Run the job once and say what happened; the app context is torn down before this returns.
 
         Never raises for what the job does: `SystemExit` and `KeyboardInterrupt` out of a job are errors of the
         job, but for a `KeyboardInterrupt` while the worker stops, which interrupts it. A caller on a terminal may
         raise such an error again. `now` is the store's time (that of the reservation if it is not given), `gates` what
-        a job with ties passes on its way to its body.
+        a job with ties passes on its way to its body, `witness` who is told how far it comes.
         """
         began = clock.monotonic()
-        run = Passage(reservation, timer, is_stopping, report, self._guards, gates)
+        run = Passage(reservation, timer, is_stopping, report, self._guards, gates, witness)
         present = reservation.now if now is None else now
         try:
             Context().run(self._within_app, reservation, partial(self._attempt, run, defaults, present, gates))
@@ -152,6 +154,10 @@ class Executor:
         except BaseException as error:  # the job's own code runs here, too: models, codecs, upcasters
             run.outcome = _not_rebuilt(error)
             return error
+        misfit = _outlasts(run.options.timeout, defaults.lease, run.reservation)
+        if misfit is not None:
+            run.outcome = Hopeless(misfit)
+            return misfit
         refused = policy.refuse(run.reservation, run.options, now)
         if refused is not None:
             run.outcome = refused
@@ -177,6 +183,16 @@ class Executor:
             log.complain(logger, "failed() of job %s (%s) raised.", envelope.id, envelope.name, fields=fields)
             return Hook.RAISED
         return Hook.RAN
+
+
+def _outlasts(timeout: float, lease: float | None, reservation: Reservation) -> ConfigurationError | None:
+    if lease is None or 0 < timeout < lease:
+        return None
+    limit = f"timeout {timeout:g} s" if timeout else "no timeout"
+    return ConfigurationError(
+        f"{reservation.envelope.name} has {limit}, which is not below retry_after {lease:g} s, and renew is off: it could "
+        "be started a second time beside itself. Lower the timeout, raise retry_after, or turn renew on; then retry it."
+    )
 
 
 def _not_rebuilt(error: BaseException) -> Outcome:

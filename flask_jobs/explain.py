@@ -154,6 +154,8 @@ def _event(entry: Entry) -> str:
             return f"attempt {entry.attempt} was lost with its worker"
         case Event.INTERRUPTED:
             return f"attempt {entry.attempt} was cut short"
+        case Event.WORKER_DIED:
+            return f"the worker died amid attempt {entry.attempt}"
         case Event.UNKNOWN_JOB:
             return "a worker did not know the job's name"
         case Event.NEWER_VERSION:

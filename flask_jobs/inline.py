@@ -16,38 +16,51 @@ from .executor import Attempt, Executor
 from .options import WorkerDefaults
 from .outcome import Interrupted, Raised, TimedOut
 from .pipeline import Timer, untimed
+from .slate import NoLane
+from .worker.hooks import Hooks
 from .worker.processor import Delivery, Processor, Verdict
 from .worker.renewal import Lease
+from .worker.telling import Teller
 
 # The caller's thread is not ours to interrupt, so a job that sets no time limit has none.
 _UNLIMITED = WorkerDefaults(timeout=None)
 
 
-def processor(
-    driver: Driver,
-    executor: Executor,
-    events: Events,
-    *,
-    timer: Timer = untimed,
-    defaults: WorkerDefaults = _UNLIMITED,
-    jitter: Callable[[], float] = random.random,
-) -> Processor:
-    """What judges and tells as a worker does, for a caller that settles by itself."""
-    return Processor(driver, executor, events, defaults=defaults, timer=timer, is_stopping=lambda: False, jitter=jitter)
+class Inline:
+    """Judges and tells as a worker does, for a caller that delivers and settles by itself."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        executor: Executor,
+        events: Events,
+        *,
+        timer: Timer = untimed,
+        defaults: WorkerDefaults = _UNLIMITED,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._driver = driver
+        self.processor = Processor(
+            driver,
+            executor,
+            lane=NoLane(),
+            defaults=defaults,
+            timer=timer,
+            is_stopping=lambda: False,
+            jitter=jitter,
+        )
+        self._teller = Teller(events, Hooks(driver, executor, timer=timer, defaults=defaults).call)
+
+    def settle(self, verdict: Verdict) -> Settled:
+        """Settle what was judged, and tell of it as a worker does."""
+        answer = self._driver.settle([verdict.settlement])
+        self._teller.tell_all([(verdict.attempt, verdict.settlement)], answer)
+        return answer
 
 
 def held(reservation: Reservation) -> Delivery:
     """A delivery whose lease is nobody's concern."""
     return Delivery(Lease(reservation, math.inf), clock.monotonic())
-
-
-def settled(driver: Driver, judge: Processor, verdict: Verdict) -> Settled:
-    """Settle what was judged, and tell of it as a worker does."""
-    answer = driver.settle([verdict.settlement])
-    judge.tell(verdict)
-    for followed in answer.followed:
-        judge.tell_followed(followed)
-    return answer
 
 
 def run_inline(
@@ -58,11 +71,11 @@ def run_inline(
     An error is final, for nothing here could try again. A timeout is given as `TimeoutError`, for a caller is no job,
     and its ``except Exception`` is to see it.
     """
-    judge = processor(driver, executor, events)
-    attempt = judge.attempt(held(reservation))
+    inline = Inline(driver, executor, events)
+    attempt = inline.processor.attempt(held(reservation))
     attempt.end()
-    verdict = judge.verdict(held(reservation), _final(attempt))
-    answer = settled(driver, judge, verdict)
+    verdict = inline.processor.verdict(held(reservation), _final(attempt))
+    answer = inline.settle(verdict)
     if isinstance(attempt.outcome, Interrupted):
         # What stops the job around this one stops both.
         raise JobInterrupted(attempt.outcome.reason)

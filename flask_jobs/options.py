@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from . import log
@@ -25,12 +26,14 @@ Pauses = tuple[float, ...] | Callable[[int], float] | None
 class WorkerDefaults:
     """What a worker lets stand in for jobs that set none themselves.
 
-    `tries` for `max_attempts`, `timeout` (0 or None: no limit) and `backoff` for the options of those names.
+    `tries` for `max_attempts`, `timeout` (0 or None: no limit) and `backoff` for the options of those names. `lease`:
+    how many seconds any job may take at most, where nobody renews its lease.
     """
 
     tries: int | None = None
     timeout: float | None = 60.0
     backoff: float | tuple[float, ...] | None = None
+    lease: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,17 @@ class JobOptions:
         if not callable(self.backoff):
             return self
         return replace(self, backoff=_answer(self.backoff, attempt))
+
+    def dump(self) -> str:
+        """The options as text that `load` takes; they must be pinned."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def load(cls, text: str) -> JobOptions:
+        """The options that `dump` has written."""
+        values = json.loads(text)
+        backoff = values.pop("backoff")
+        return cls(**values, backoff=None if backoff is None else tuple(backoff))
 
 
 def resolve(job: Job | None, defaults: WorkerDefaults) -> JobOptions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .errors import MaxAttemptsExceeded
+from .errors import MaxAttemptsExceeded, WorkerDied
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,13 @@ class Interrupted:
 
 
 @dataclass(frozen=True, slots=True)
+class Died:
+    """The worker process ended while the body ran, and not because it was to."""
+
+    error: WorkerDied
+
+
+@dataclass(frozen=True, slots=True)
 class Hopeless:
     """No further attempt could help: undecodable, a row gone, or failed by the job itself."""
 
@@ -79,4 +86,4 @@ class Newer:
     error: BaseException
 
 
-Outcome = Done | Skipped | Released | Raised | TimedOut | Interrupted | Hopeless | Refused | Unknown | Newer
+Outcome = Done | Skipped | Released | Raised | TimedOut | Interrupted | Died | Hopeless | Refused | Unknown | Newer

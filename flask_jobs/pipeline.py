@@ -67,6 +67,22 @@ class Gates(Protocol):
         """Let the body start; what this raises is an outcome of the attempt."""
 
 
+class Witness:
+    """Is told where an attempt stands, as it happens. This one forgets it."""
+
+    def run(self, options: JobOptions, attempt: int) -> None:
+        """The job comes under its time limit."""
+
+    def start(self) -> None:
+        """Its body is entered."""
+
+    def leave(self) -> None:
+        """It has left its middleware, and no limit holds any more."""
+
+    def end(self, *, skipped: bool) -> None:
+        """It is done, or has ended quietly: whatever comes now, it is not to run again."""
+
+
 class Passage:
     """One attempt on its way through the middleware to the body."""
 
@@ -78,6 +94,7 @@ class Passage:
         report: Callable[[Progress], None],
         guards: Guards,
         gates: Gates | None = None,
+        witness: Witness | None = None,
     ) -> None:
         self.reservation = reservation
         self.undo: list[Callable[[], object]] = []
@@ -90,6 +107,7 @@ class Passage:
         self._report = report
         self._guards = guards
         self._gates = gates
+        self._witness = Witness() if witness is None else witness
         self._ends = math.inf
         self._started = False
         self._innermost = ""
@@ -123,14 +141,19 @@ class Passage:
         if limit:
             self._ends = clock.monotonic() + limit
         error: BaseException | None = None
+        self._witness.run(self.options, self.reservation.attempt)
         try:
             self._timer(limit, self._pipeline, grace=grace)
         except BaseException as raised:  # SystemExit and control flow are outcomes as well
             error = raised
-        self._finish_middleware()
+        self._witness.leave()
         # That the time was up is a fact, and no middleware can swallow it.
         error = self._cut or error
         self.outcome = self._returned() if error is None else self._ended_by(error)
+        if isinstance(self.outcome, Done | Skipped):
+            # Before anything else can go wrong, or end the process.
+            self._witness.end(skipped=isinstance(self.outcome, Skipped))
+        self._finish_middleware()
         if isinstance(self.outcome, Skipped) and _may_have_booked(self.reservation):
             # By whoever stands further out than the limit that it had booked a turn of.
             self.undo.append(self._give_back)
@@ -179,6 +202,7 @@ class Passage:
         if self._gates is not None:
             self._gates.enter()
         self._started = True
+        self._witness.start()
         try:
             result: object = self.job.handle()
             if result is not None:

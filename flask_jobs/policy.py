@@ -28,6 +28,7 @@ from .envelope import (
 from .errors import MaxAttemptsExceeded
 from .options import JobOptions
 from .outcome import (
+    Died,
     Done,
     Hopeless,
     Interrupted,
@@ -103,6 +104,9 @@ def decide(reservation: Reservation, outcome: Outcome, options: JobOptions, *, n
             return _after_error(case, error, Event.TIMED_OUT, reason)
         case Interrupted(reason):
             return _after_interruption(case, reason)
+        case Died(error):
+            # No error of the job's own, so that it does not count as one of its max_exceptions.
+            return _tried_again(case, error, case.counted(), Event.WORKER_DIED, str(error))
         case Hopeless(error):
             return case.fail(error, reservation.counters, Event.ERROR, history.summary(error))
         case Refused(error):
@@ -120,6 +124,8 @@ def failure(outcome: Outcome, record: ErrorRecord) -> BaseException:
     """The error that the hook and the signal of a failed job are given."""
     match outcome:
         case Raised(error) | TimedOut(error=error) | Hopeless(error) | Refused(error) | Unknown(error) | Newer(error):
+            return error
+        case Died(error):
             return error
         case _:
             return MaxAttemptsExceeded(record.message)
@@ -176,7 +182,13 @@ class _Case:
 def _after_error(case: _Case, error: BaseException, event: Event, reason: str) -> Settlement:
     counters = case.counted(errors=1)
     most = case.options.max_exceptions
-    if case.is_last() or (most is not None and counters.errors >= most):
+    if most is not None and counters.errors >= most:
+        return case.fail(error, counters, event, reason)
+    return _tried_again(case, error, counters, event, reason)
+
+
+def _tried_again(case: _Case, error: BaseException, counters: Counters, event: Event, reason: str) -> Settlement:
+    if case.is_last():
         return case.fail(error, counters, event, reason)
     pause = case.pause()
     if case.is_too_late(pause):

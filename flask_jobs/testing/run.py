@@ -11,7 +11,7 @@ from ..envelope import Ack, Envelope, ErrorRecord, Fail, Push, Release, Reservat
 from ..errors import InvalidArgument
 from ..executor import Executor
 from ..ids import new_id
-from ..inline import held, processor, settled
+from ..inline import Inline, held
 from ..job import Job, require_job
 from ..options import WorkerDefaults, check, deadline
 from ..outcome import Outcome, Skipped
@@ -89,15 +89,15 @@ def attempt(
 ) -> Result:
     """Run the delivery as a worker does, settle it, tell of it, and say what came of it."""
     with state.sessions.set_aside(), Alarm() as alarm:
-        judge = processor(
+        inline = Inline(
             driver,
             executor or state.inline_executor(connection),
             state.events(connection),
             timer=alarm,
             defaults=WorkerDefaults(),
         )
-        verdict = judge.judge(held(reservation))
-        settled(driver, judge, verdict)
+        verdict = inline.processor.judge(held(reservation))
+        inline.settle(verdict)
     return Result(reservation.envelope.name, verdict.attempt.outcome, verdict.settlement)
 
 

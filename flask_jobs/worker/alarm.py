@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 from .. import clock
 from ..control import JobInterrupted, JobTimeout
@@ -29,7 +30,30 @@ _TOLERANCE = 0.001
 _TOLD_TWICE = "the worker was told twice to stop"
 
 
-class Alarm:
+class Cutter(ABC):
+    """A `Timer` that cuts a job short at its limit, or when `interrupt` is called. It works between enter and exit."""
+
+    @abstractmethod
+    def __call__(self, limit: float, body: Callable[[], None], *, grace: float = 0) -> None:
+        """Let the body run for `limit` seconds (0: without limit) and `grace` more."""
+
+    @property
+    @abstractmethod
+    def is_interrupted(self) -> bool:
+        """Whether `interrupt` was called."""
+
+    @abstractmethod
+    def interrupt(self) -> None:
+        """Cut short what runs now and whatever runs next. Called in the main thread, also by a signal handler."""
+
+    @abstractmethod
+    def __enter__(self) -> Self: ...
+
+    @abstractmethod
+    def __exit__(self, *exception: object) -> None: ...
+
+
+class Alarm(Cutter):
     """A `Timer` that cuts a job short at its limit, or when `interrupt` is called.
 
     It works between `__enter__` and `__exit__`, which take and give back SIGALRM, in the main thread. Elsewhere
@@ -53,7 +77,7 @@ class Alarm:
         self._displaced: tuple[float, float] | None = None
         self._cut: JobTimeout | JobInterrupted | None = None
 
-    def __enter__(self) -> Alarm:
+    def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer"):
             self._is_foreign = signal.getitimer(signal.ITIMER_REAL)[0] > 0
             self._previous = signal.signal(signal.SIGALRM, self._handler)

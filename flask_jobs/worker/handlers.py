@@ -17,11 +17,17 @@ class Handlers:
 
     Both run within a signal handler, where no lock may be taken. Off the main thread no handler can be set, and
     none is. A process forked by a job dies of these signals as it would without a worker around.
+
+    Under a supervisor `is_hurried` says whether there is hurry: some process managers signal every process of a
+    service, so that a second signal may be the first one over again.
     """
 
-    def __init__(self, stop: Callable[[], None], hurry: Callable[[], None]) -> None:
+    def __init__(
+        self, stop: Callable[[], None], hurry: Callable[[], None], is_hurried: Callable[[], bool] | None = None
+    ) -> None:
         self._stop = stop
         self._hurry = hurry
+        self._is_hurried = is_hurried
         self._has_come = False
         self._handler = self._receive
         self._previous: dict[signal.Signals, Any] = {}
@@ -53,8 +59,9 @@ class Handlers:
         if os.getpid() != self._pid:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        elif self._has_come:
+            return
+        hurried = self._has_come if self._is_hurried is None else self._is_hurried()
+        self._has_come = True
+        self._stop()
+        if hurried:
             self._hurry()
-        else:
-            self._has_come = True
-            self._stop()

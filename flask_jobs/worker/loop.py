@@ -8,19 +8,23 @@ from collections.abc import Callable, Sequence
 
 from .. import clock, log
 from ..driver import Driver
-from ..envelope import Exchange, Popped, Room, Settled
+from ..envelope import Ack, Exchange, Popped, Room, Settled
 from ..errors import ConnectionLost, StoreRefused
 from ..events import Events, WorkerEvents
 from ..executor import Executor
 from ..ids import new_id
-from ..outcome import Interrupted
-from .alarm import Alarm
+from ..outcome import Interrupted, TimedOut
+from ..slate import State
+from .alarm import Alarm, Cutter
 from .forks import ending_forks
 from .handlers import Handlers
+from .hooks import Hooks
 from .pause import Outage, pause
+from .post import Post
 from .processor import Delivery, Processor, Verdict
 from .renewal import Renewal
 from .settings import Stop, WorkerSettings
+from .telling import Teller
 
 logger = logging.getLogger(__name__)
 
@@ -45,23 +49,36 @@ class Worker:
         events: Events,
         settings: WorkerSettings,
         jitter: Callable[[], float] = random.random,
+        post: Post | None = None,
+        alarm: Cutter | None = None,
     ) -> None:
         self._driver = driver
         self._events = events
         self._settings = settings
+        self._post = Post() if post is None else post
+        self._lane = self._post.lane
         self._told = WorkerEvents(events.app, events.connection)
-        self._alarm = Alarm()
-        self._handlers = Handlers(self.stop, self._alarm.interrupt)
-        self._renewal = Renewal(driver, is_wanted=settings.renew, retry_after=settings.retry_after)
+        self._alarm = Alarm() if alarm is None else alarm
+        self._handlers = Handlers(self.stop, self._alarm.interrupt, self._post.is_hurried)
+        timer = ending_forks(self._alarm)
+        self._renewal = Renewal(
+            driver,
+            is_wanted=settings.renew,
+            retry_after=settings.retry_after,
+            is_watched=self._lane.is_watched,
+            renewed=lambda: self._lane.renewed,
+        )
         self._processor = Processor(
             driver,
             executor,
-            events,
+            lane=self._lane,
             defaults=settings.defaults,
-            timer=ending_forks(self._alarm),
+            timer=timer,
             is_stopping=lambda: self._is_stopping,
             jitter=jitter,
         )
+        self._hooks = Hooks(driver, executor, timer=timer, defaults=settings.defaults)
+        self._teller = Teller(events, self._hooks.call)
         self._outage = Outage()
         self._finished: list[Verdict] = []
         self._lost_token: str | None = None
@@ -69,12 +86,22 @@ class Worker:
         self._is_idle = False
         self._has_looked = False
         self._was_cut_short = False
+        self._has_timed_out = False
         self._jobs = 0
         self._began = 0.0
 
     def stop(self) -> None:
         """Make the worker end after its current job. Safe to call from any thread and any signal handler."""
         self._is_stopping = True
+
+    def hurry(self) -> None:
+        """Cut short what runs, and end. Called in the main thread only."""
+        self._is_stopping = True
+        self._alarm.interrupt()
+
+    def go_on_alone(self) -> None:
+        """Renew its leases itself from now on, for its supervisor is gone."""
+        self._renewal.begin()
 
     def run(self) -> Stop:
         """Take jobs until there is a reason to stop, and return it. A worker runs once."""
@@ -97,6 +124,13 @@ class Worker:
             return Stop.MAX_JOBS
         if settings.max_time is not None and self._age() >= settings.max_time:
             return Stop.MAX_TIME
+        if settings.recycle_after is not None and self._jobs >= settings.recycle_after:
+            return Stop.RECYCLED
+        if self._has_timed_out and self._lane.is_watched:
+            # What the job was torn out of may be broken: a pool, a lock, a half-sent request.
+            return Stop.TIMED_OUT
+        if (reason := self._post.why_leave()) is not None:
+            return reason
         if self._has_given_up:
             return Stop.STORE_AWAY
         if settings.once and self._has_looked:
@@ -116,6 +150,10 @@ class Worker:
     def _turn(self) -> None:
         self._handlers.insist()
         try:
+            self._run_errands()
+            if self._post.is_held_back():
+                self._hold_back()
+                return
             popped, deliveries = self._next()
             for reclaimed in popped.reclaimed:
                 self._events.lease_expired(reclaimed)
@@ -134,15 +172,17 @@ class Worker:
         """Settle what is finished and take what is next."""
         self._recover_what_was_lost()
         token, asked = new_id(), clock.monotonic()
+        self._lane.asking(token)
         answer = self._ask(token)
         received = clock.monotonic()
+        self._lane.answered(token, answer.popped.reservations)
         self._outage.is_over()
         self._has_looked = True
         deliveries = [
-            Delivery(self._renewal.hold(reservation, asked=asked), received)
-            for reservation in answer.popped.reservations
+            Delivery(self._renewal.hold(reservation, asked=asked), received, position)
+            for position, reservation in enumerate(answer.popped.reservations)
         ]
-        self._tell(answer.settled)
+        self._tell(answer.settled, is_noted=True)
         if deliveries and self._is_stopping:
             # Told to stop while the store was asked: nothing has started, so all goes back uncharged.
             self._let_go(deliveries)
@@ -166,15 +206,36 @@ class Worker:
             self._driver.recover(self._lost_token)
             self._lost_token = None
 
+    def _run_errands(self) -> None:
+        errands = self._post.errands
+        while errands:
+            self._lane.use()
+            try:
+                self._hooks.run_errand(errands[0])
+            finally:
+                self._lane.leave()
+            errands.popleft()
+
+    def _hold_back(self) -> None:
+        """Take no job until that is over, for a moment at most."""
+        self._settle()
+        over = clock.monotonic() + self._settings.sleep
+        pause(over - clock.monotonic(), until=lambda: self._reason_to_stop() is not None or not self._post.is_held_back())
+
     def _work(self, delivery: Delivery) -> None:
         self._is_idle = False
+        self._lane.enter(delivery.position)
         try:
             verdict = self._processor.judge(delivery)
         finally:
             # Also after a bug: a lease that nobody lets go of would keep its job from everybody.
             self._let_go([delivery])
+            self._lane.leave()
+        if isinstance(verdict.settlement, Ack):
+            self._lane.end(delivery.position, State.SKIPPED if verdict.settlement.skipped else State.DONE)
         self._jobs += 1
         self._was_cut_short |= isinstance(verdict.attempt.outcome, Interrupted)
+        self._has_timed_out |= isinstance(verdict.attempt.outcome, TimedOut)
         self._finished.append(verdict)
         if not verdict.is_done:
             self._settle()
@@ -211,20 +272,24 @@ class Worker:
                 kept.append(verdict)
                 continue
             self._was_cut_short |= self._alarm.is_interrupted
-            self._processor.tell_lost(verdict, "the store was away as long as the lease lived", known=False)
+            self._lane.end(verdict.delivery.position, State.SETTLED)
+            reason = "the store was away as long as the lease lived"
+            self._teller.tell_lost(verdict.attempt, verdict.settlement, reason, known=False)
         self._finished = kept
 
-    def _tell(self, settled: Settled) -> None:
-        """Tell of what was settled, now that the store has answered."""
+    def _tell(self, settled: Settled, *, is_noted: bool = False) -> None:
+        """Tell of what was settled, now that the store has answered. `is_noted`: the lane shows it already."""
         finished, self._finished = self._finished, []
-        late = {settlement.reservation.receipt for settlement in settled.stale}
-        for verdict in finished:
-            if verdict.delivery.reservation.receipt in late:
-                self._processor.tell_lost(verdict, "its lease had passed to somebody else", known=True)
-            else:
-                self._processor.tell(verdict)
-        for followed in settled.followed:
-            self._processor.tell_followed(followed)
+        if not finished:
+            return
+        if not is_noted:
+            for verdict in finished:
+                self._lane.end(verdict.delivery.position, State.SETTLED)
+        self._lane.use()
+        try:
+            self._teller.tell_all([(verdict.attempt, verdict.settlement) for verdict in finished], settled)
+        finally:
+            self._lane.leave()
 
     def _rest(self, popped: Popped) -> None:
         """Wait until there may be work, the next job falls due, or it is time to stop."""
@@ -238,12 +303,18 @@ class Worker:
             wait = min(wait, max(_SHORTEST_WAIT, popped.next_due - popped.now))
         if self._settings.max_time is not None:
             wait = min(wait, max(0.0, self._settings.max_time - self._age()))
-        self._driver.wait(self._settings.queues, timeout=wait, stopping=lambda: self._is_stopping)
+        self._driver.wait(self._settings.queues, timeout=wait, stopping=self._is_wanted_elsewhere)
+
+    def _is_wanted_elsewhere(self) -> bool:
+        """Whether waiting for work is over, for something else is to be seen to."""
+        post = self._post
+        return self._is_stopping or bool(post.errands) or post.is_held_back() or post.why_leave() is not None
 
     def _settle_the_rest(self) -> None:
         self._settle()
         try:
             self._recover_what_was_lost()
+            self._lane.clear()
         except (ConnectionLost, StoreRefused) as error:
             logger.warning("What the last pop took is left to its lease: %s", error)
         except Exception:  # the lease brings it back a little later

@@ -1,35 +1,32 @@
-"""One delivery: run it, decide, and tell when it is settled. Settling itself is the loop's."""
+"""One delivery: run it, and decide. Settling it is the loop's."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import assert_never
 
-from .. import clock, log, policy
-from ..driver import Driver, StoresFailedJobs, TracksProgress
-from ..envelope import Ack, Fail, Followed, Hook, Progress, Release, Reservation, Settlement, instant
-from ..errors import ConnectionLost, StoreRefused
-from ..events import Events, about
+from .. import clock, policy
+from ..driver import Driver, TracksProgress
+from ..envelope import Ack, Progress, Release, Reservation, Settlement
 from ..executor import Attempt, Executor
-from ..job import Job
 from ..options import WorkerDefaults
-from ..outcome import Hopeless, Interrupted, Newer, Skipped, TimedOut, Unknown
 from ..pipeline import Timer
+from ..slate import Lane, NoLane
 from .gates import StoredGates
+from .post import LaneWitness
 from .progress import Reporter
 from .renewal import Lease
 
-logger = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A reservation in this worker's hands. `received`: when it came, on the monotonic clock."""
+    """A reservation in this worker's hands.
+
+    `received`: when it came, on the monotonic clock. `position`: where it stands among those of one pop.
+    """
 
     lease: Lease
     received: float
+    position: int = 0
 
     @property
     def reservation(self) -> Reservation:
@@ -56,14 +53,14 @@ class Verdict:
 
 
 class Processor:
-    """Judges deliveries and tells of those that are settled."""
+    """Runs deliveries and judges them."""
 
     def __init__(
         self,
         driver: Driver,
         executor: Executor,
-        events: Events,
         *,
+        lane: NoLane,
         defaults: WorkerDefaults,
         timer: Timer,
         is_stopping: Callable[[], bool],
@@ -71,7 +68,7 @@ class Processor:
     ) -> None:
         self._driver = driver
         self._executor = executor
-        self._events = events
+        self._lane = lane
         self._defaults = defaults
         self._timer = timer
         self._is_stopping = is_stopping
@@ -93,6 +90,7 @@ class Processor:
             report=reporter or _drop,
             now=delivery.now(),
             gates=None if reservation.envelope.ties is None else StoredGates(self._driver, reservation),
+            witness=LaneWitness(self._lane, delivery.position) if isinstance(self._lane, Lane) else None,
         )
         if reporter is not None:
             reporter.close()
@@ -106,75 +104,6 @@ class Processor:
         if not isinstance(settlement, Release):
             attempt.end()
         return Verdict(delivery, attempt, settlement)
-
-    def tell(self, verdict: Verdict) -> None:
-        """Tell of a settlement that was applied: the job's hook, then signals and log."""
-        self._tell_of_the_cut(verdict)
-        attempt, settlement = verdict.attempt, verdict.settlement
-        reservation = settlement.reservation
-        match settlement:
-            case Ack():
-                reason = attempt.outcome.reason if isinstance(attempt.outcome, Skipped) else None
-                self._events.processed(reservation, job=attempt.job, seconds=attempt.seconds, reason=reason)
-            case Release():
-                delay = instant(settlement.due, settlement.entry.at) - settlement.entry.at
-                self._events.released(
-                    reservation,
-                    job=attempt.job,
-                    delay=delay,
-                    reason=settlement.entry.reason,
-                    error=getattr(attempt.outcome, "error", None),
-                )
-            case Fail():
-                error = policy.failure(attempt.outcome, settlement.error)
-                self._call_hook(verdict, error)
-                self._events.failed(reservation, job=attempt.job, error=error)
-            case _:
-                assert_never(settlement)
-
-    def tell_followed(self, followed: Followed) -> None:
-        """Tell of a job that the end of another has brought about."""
-        if followed.holder is None:
-            self._events.dispatched(followed.envelope)
-        else:
-            self._events.dropped(followed.envelope, holder=followed.holder)
-
-    def tell_lost(self, verdict: Verdict, reason: str, *, known: bool) -> None:
-        """Tell of a settlement that changed nothing, or of which nothing is known."""
-        reservation = verdict.delivery.reservation
-        self._events.settlement_lost(reservation, job=verdict.attempt.job, reason=reason, known=known)
-
-    def _tell_of_the_cut(self, verdict: Verdict) -> None:
-        attempt, reservation = verdict.attempt, verdict.delivery.reservation
-        match attempt.outcome:
-            case TimedOut(limit, error):
-                self._events.timed_out(reservation, job=attempt.job, seconds=limit, error=error)
-            case Interrupted(reason):
-                self._events.interrupted(reservation, job=attempt.job, reason=reason)
-            case _:
-                pass
-
-    def _call_hook(self, verdict: Verdict, error: BaseException) -> None:
-        reservation, attempt = verdict.delivery.reservation, verdict.attempt
-        job_id = reservation.envelope.id
-        if not _may_have_hook(attempt):
-            hook = Hook.NONE
-        else:
-            hook = self._executor.run_hook(reservation, error, timer=self._timer, limit=attempt.options.timeout)
-        if not isinstance(self._driver, StoresFailedJobs):
-            return
-        try:
-            self._driver.note_hook(job_id, hook)
-        except (ConnectionLost, StoreRefused):
-            message = "That failed() of job %s %s is not recorded."
-            log.complain(logger, message, job_id, hook.value, fields=about(reservation))
-
-
-def _may_have_hook(attempt: Attempt) -> bool:
-    if attempt.job is None:
-        # What failed because it cannot be rebuilt can be rebuilt no better for its hook.
-        return not isinstance(attempt.outcome, Hopeless | Newer | Unknown)
-    return type(attempt.job).failed is not Job.failed
 
 
 def _drop(progress: Progress) -> None:

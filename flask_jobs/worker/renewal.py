@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 
 from .. import clock, log
 from ..driver import Driver, Renewable
@@ -28,26 +29,44 @@ _PATIENCE = 5.0
 
 
 class Lease:
-    """How long a delivery is honoured, counted on this host from before the store was asked."""
+    """How long a delivery is honoured, counted on this host from before the store was asked.
 
-    def __init__(self, reservation: Reservation, ends: float) -> None:
+    `elsewhere` tells until when it is honoured because of the renewals of somebody else.
+    """
+
+    def __init__(
+        self, reservation: Reservation, ends: float, elsewhere: Callable[[], float] = lambda: float("-inf")
+    ) -> None:
         self.reservation = reservation
         self.ends = ends
+        self._elsewhere = elsewhere
 
     @property
     def is_over(self) -> bool:
         """Whether somebody else may hold the job by now."""
-        return clock.monotonic() >= self.ends
+        return clock.monotonic() >= max(self.ends, self._elsewhere())
 
 
 class Renewal:
     """Renews what is held, from a thread of its own, if the driver can and it is wanted.
 
-    A store that is away is tried again; a lease that is lost is logged once and then left alone.
+    A store that is away is tried again; a lease that is lost is logged once and then left alone. Where a supervisor
+    renews (`is_watched`), this only begins when `begin` is called, for the supervisor is gone then; `renewed` tells
+    when the supervisor has last renewed.
     """
 
-    def __init__(self, driver: Driver, *, is_wanted: bool, retry_after: float) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        *,
+        is_wanted: bool,
+        retry_after: float,
+        is_watched: bool = False,
+        renewed: Callable[[], float] = lambda: float("-inf"),
+    ) -> None:
         self._driver = driver if is_wanted and isinstance(driver, Renewable) else None
+        self._is_watched = is_watched
+        self._renewed = renewed
         self._retry_after = driver.retry_after if isinstance(driver, Renewable) else retry_after
         self._held: set[Lease] = set()
         self._lock = threading.Lock()
@@ -56,10 +75,9 @@ class Renewal:
         self._is_failing = False
 
     def __enter__(self) -> Renewal:
-        if self._driver is not None:
-            self._ended.clear()
-            self._thread = threading.Thread(target=self._run, args=(self._driver,), name="renewal", daemon=True)
-            start_deaf(self._thread)
+        self._ended.clear()
+        if not self._is_watched:
+            self.begin()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -69,9 +87,15 @@ class Renewal:
             self._thread.join(timeout=_PATIENCE)
             self._thread = None
 
+    def begin(self) -> None:
+        """Renew from now on, the first time at once if something is held already."""
+        if self._driver is not None and self._thread is None:
+            self._thread = threading.Thread(target=self._run, args=(self._driver,), name="renewal", daemon=True)
+            start_deaf(self._thread)
+
     def hold(self, reservation: Reservation, *, asked: float) -> Lease:
         """Keep this delivery alive from now on. `asked`: when its pop was sent, on the monotonic clock."""
-        lease = Lease(reservation, asked + self._retry_after)
+        lease = Lease(reservation, asked + self._retry_after, lambda: self._renewed() + self._retry_after)
         with self._lock:
             self._held.add(lease)
         return lease
@@ -82,7 +106,8 @@ class Renewal:
             self._held.discard(lease)
 
     def _run(self, driver: Renewable) -> None:
-        pause = every = min(self._retry_after / _TIMES, _LONGEST)
+        every = min(self._retry_after / _TIMES, _LONGEST)
+        pause = 0.0 if self._is_watched else every
         while not self._ended.wait(pause):
             pause = every if self._renew(driver) else every / _RETRY_SHARE
 

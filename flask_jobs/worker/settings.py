@@ -14,7 +14,7 @@ class WorkerSettings:
 
     `queues` in order of priority. `sleep`: the longest wait between two looks. `once`: look once, run what is
     found. `stop_when_empty`: end when nothing is due; jobs that wait for their time do not count. `max_jobs` and
-    `max_time` (seconds) end it after so much. `give_up_after`: end when the store has been away for so many
+    `max_time` (seconds) end it after so much, `recycle_after` jobs for a fresh process to take over. `give_up_after`: end when the store has been away for so many
     seconds in one stretch. `renew`: keep the leases of running jobs alive. `retry_after`: how long a lease lasts if
     the driver does not say.
     """
@@ -26,6 +26,7 @@ class WorkerSettings:
     stop_when_empty: bool = False
     max_jobs: int | None = None
     max_time: float | None = None
+    recycle_after: int | None = None
     give_up_after: float | None = None
     renew: bool = True
     retry_after: float = 90.0
@@ -41,11 +42,21 @@ class Stop(Enum):
     MAX_JOBS = "it has run as many jobs as it was to"
     MAX_TIME = "its time is up"
     STORE_AWAY = "the store was away for longer than it was to wait"
+    RESTART = "a restart was asked for"
+    MEMORY = "it takes more memory than it was to, and a fresh process takes over"
+    RECYCLED = "it has run as many jobs as one process was to, and a fresh one takes over"
+    TIMED_OUT = "a job reached its time limit in it, and a fresh process takes over"
+    ORPHANED = "its supervisor is gone"
 
     @property
     def exit_code(self) -> int:
         """What the process should exit with."""
         return _EXIT_CODES.get(self, 0)
+
+    @property
+    def is_for_a_fresh_one(self) -> bool:
+        """Whether another process is to go on in its place."""
+        return self in (Stop.MEMORY, Stop.RECYCLED, Stop.TIMED_OUT)
 
 
 _EXIT_CODES = {Stop.INTERRUPTED: 1, Stop.STORE_AWAY: 3}

@@ -8,6 +8,7 @@ from flask_jobs import clock
 from flask_jobs.envelope import Fail
 from flask_jobs.options import WorkerDefaults
 from flask_jobs.pipeline import untimed
+from flask_jobs.slate import NoLane
 from flask_jobs.worker.processor import Delivery, Processor
 from flask_jobs.worker.renewal import Lease
 
@@ -25,7 +26,7 @@ def processor(bench: Bench) -> Processor:
     return Processor(
         bench.store,
         bench.app.executor,
-        bench.app.events,
+        lane=NoLane(),
         defaults=WorkerDefaults(),
         timer=untimed,
         is_stopping=lambda: False,

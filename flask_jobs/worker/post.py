@@ -1,0 +1,52 @@
+"""Where a worker stands: what it shows of itself, and what it is told while it runs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..options import JobOptions
+from ..pipeline import Witness
+from ..slate import Lane, NoLane, State
+from .settings import Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """What surrounds one worker; alone in its process, nothing does.
+
+    `lane` is where it notes what it holds. `is_held_back` says whether it is to take no job for now, `why_leave` why
+    it is to end after its current job, if it is, and `is_hurried` whether a signal means to cut it short (None: the second
+    one does). `errands` are ids of failed jobs whose `failed()` method is still to be called.
+    """
+
+    lane: NoLane = field(default_factory=NoLane)
+    is_held_back: Callable[[], bool] = lambda: False
+    why_leave: Callable[[], Stop | None] = lambda: None
+    is_hurried: Callable[[], bool] | None = None
+    errands: deque[str] = field(default_factory=deque)
+
+
+class LaneWitness(Witness):
+    """Notes on the lane how far an attempt has come."""
+
+    def __init__(self, lane: Lane, position: int) -> None:
+        self._lane = lane
+        self._position = position
+
+    def run(self, options: JobOptions, attempt: int) -> None:
+        """The job comes under its time limit."""
+        self._lane.run(self._position, options.timeout, options.pinned(attempt).dump())
+
+    def start(self) -> None:
+        """Its body is entered."""
+        self._lane.start(self._position)
+
+    def leave(self) -> None:
+        """It has left its middleware, and no limit holds any more."""
+        self._lane.unlimited()
+
+    def end(self, *, skipped: bool) -> None:
+        """It is done, or has ended quietly."""
+        self._lane.end(self._position, State.SKIPPED if skipped else State.DONE)
