@@ -82,9 +82,9 @@ class Order(IntEnum):
 
     PAUSE = 1
     HURRY = 2
-    """To cut short what runs."""
+    """When a signal comes, to cut short what runs."""
     LEAVE = 4
-    """To end after its current job, and make room for a fresh process."""
+    """To end when its errands are run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,25 @@
-"""The loop that takes jobs from a driver and runs them, in the thread that calls it."""
+"""The loop that takes jobs from a driver and runs them, in the thread that calls it, and what a process is around it."""
 
+from .alarm import Cutter
+from .assignment import Assignment, Supervised
+from .crew import Crew
 from .loop import Worker
+from .memory import too_much
 from .ordering import check_ordering
+from .post import Post
 from .settings import Stop, WorkerSettings
+from .signals import PauseSignals
 
-__all__ = ["Stop", "Worker", "WorkerSettings", "check_ordering"]
+__all__ = [
+    "Assignment",
+    "Crew",
+    "Cutter",
+    "PauseSignals",
+    "Post",
+    "Stop",
+    "Supervised",
+    "Worker",
+    "WorkerSettings",
+    "check_ordering",
+    "too_much",
+]

@@ -16,7 +16,7 @@ from ..control import JobInterrupted, JobTimeout
 logger = logging.getLogger(__name__)
 
 # A job that swallows its timeout, or takes it in a finalizer that cannot pass it on, gets it again after so long.
-_AGAIN = 5.0
+AGAIN = 5.0
 
 # How soon to try again when the alarm finds another frame running than the job's.
 _RETRY = 0.001
@@ -27,7 +27,12 @@ _LONGEST = 1e9
 # Timers count in microseconds, the monotonic clock in nanoseconds.
 _TOLERANCE = 0.001
 
-_TOLD_TWICE = "the worker was told twice to stop"
+TOLD_TWICE = "the worker was told twice to stop"
+
+
+def time_is_up(limit: float) -> str:
+    """What the error of a timeout says."""
+    return f"The attempt reached its time limit of {limit:g} s."
 
 
 class Cutter(ABC):
@@ -114,7 +119,7 @@ class Alarm(Cutter):
         self._is_open = True
         try:
             if self._is_interrupted:
-                raise JobInterrupted(_TOLD_TWICE)
+                raise JobInterrupted(TOLD_TWICE)
             if limit:
                 self._arm(limit + grace)
             _inside(body)
@@ -131,7 +136,7 @@ class Alarm(Cutter):
                 self._give_back(self._displaced, began)
 
     def _arm(self, delay: float) -> None:
-        before = signal.setitimer(signal.ITIMER_REAL, min(delay, _LONGEST), _AGAIN)
+        before = signal.setitimer(signal.ITIMER_REAL, min(delay, _LONGEST), AGAIN)
         if self._displaced is None:
             self._displaced = before
 
@@ -155,9 +160,9 @@ class Alarm(Cutter):
 
     def _why(self) -> JobTimeout | JobInterrupted | None:
         if self._is_interrupted:
-            return JobInterrupted(_TOLD_TWICE)
+            return JobInterrupted(TOLD_TWICE)
         if self._limit and clock.monotonic() >= self._due - _TOLERANCE:
-            return JobTimeout(f"The attempt reached its time limit of {self._limit:g} s.")
+            return JobTimeout(time_is_up(self._limit))
         return None
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:

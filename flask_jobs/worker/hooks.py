@@ -42,6 +42,8 @@ class Hooks:
         failed = self._driver.find_failed(job_id)
         if failed is None or failed.hook is not Hook.PENDING:
             return
+        # Before it is called: whoever dies with it is not to be followed by another who calls it again.
+        self._driver.note_hook(job_id, Hook.RAISED)
         self._call(_as_it_ended(failed), _error_of(failed), limit=resolve(None, self._defaults).timeout)
 
     def _call(self, reservation: Reservation, error: BaseException, *, limit: float) -> None:
@@ -66,9 +68,7 @@ def _may_have_hook(attempt: Attempt) -> bool:
 
 
 def _as_it_ended(failed: FailedJob) -> Reservation:
-    return Reservation(
-        failed.envelope, failed.counters, receipt="", now=failed.failed_at, pushed_at=failed.pushed_at
-    )
+    return Reservation(failed.envelope, failed.counters, receipt="", now=failed.failed_at, pushed_at=failed.pushed_at)
 
 
 def _error_of(failed: FailedJob) -> BaseException:

@@ -90,6 +90,11 @@ class Worker:
         self._jobs = 0
         self._began = 0.0
 
+    @property
+    def jobs(self) -> int:
+        """How many jobs it has run."""
+        return self._jobs
+
     def stop(self) -> None:
         """Make the worker end after its current job. Safe to call from any thread and any signal handler."""
         self._is_stopping = True
@@ -114,6 +119,7 @@ class Worker:
                 logger.error("Giving up: the store has been away for %.1f s.", self._outage.seconds)
             self._told.stopping(self._settings.queues, reason=reason.value)
             self._settle_the_rest()
+            self._run_last_errands()
         return Stop.INTERRUPTED if self._was_cut_short else reason
 
     def _reason_to_stop(self) -> Stop | None:
@@ -216,11 +222,20 @@ class Worker:
                 self._lane.leave()
             errands.popleft()
 
+    def _run_last_errands(self) -> None:
+        try:
+            if not self._alarm.is_interrupted:
+                self._run_errands()
+        except (ConnectionLost, StoreRefused) as error:
+            logger.warning("An errand is left to another worker: %s", error)
+
     def _hold_back(self) -> None:
         """Take no job until that is over, for a moment at most."""
         self._settle()
         over = clock.monotonic() + self._settings.sleep
-        pause(over - clock.monotonic(), until=lambda: self._reason_to_stop() is not None or not self._post.is_held_back())
+        pause(
+            over - clock.monotonic(), until=lambda: self._reason_to_stop() is not None or not self._post.is_held_back()
+        )
 
     def _work(self, delivery: Delivery) -> None:
         self._is_idle = False

@@ -17,6 +17,7 @@ from .post import LaneWitness
 from .progress import Reporter
 from .renewal import Lease
 
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """A reservation in this worker's hands.

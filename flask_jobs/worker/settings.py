@@ -54,6 +54,11 @@ class Stop(Enum):
         return _EXIT_CODES.get(self, 0)
 
     @property
+    def concerns_all(self) -> bool:
+        """Whether the other threads of the process have to end as well."""
+        return self.is_for_a_fresh_one or self in (Stop.STORE_AWAY, Stop.RESTART, Stop.ORPHANED)
+
+    @property
     def is_for_a_fresh_one(self) -> bool:
         """Whether another process is to go on in its place."""
         return self in (Stop.MEMORY, Stop.RECYCLED, Stop.TIMED_OUT)

@@ -79,7 +79,7 @@ def test_what_a_body_raises_in_return_does_not_hide_its_timeout(alarm: Alarm):
 
 
 def test_a_body_that_swallows_its_timeout_is_told_again(alarm: Alarm, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(alarm_module, "_AGAIN", 0.05)
+    monkeypatch.setattr(alarm_module, "AGAIN", 0.05)
 
     def body() -> None:
         with contextlib.suppress(BaseException):
@@ -140,7 +140,7 @@ def test_an_alarm_that_comes_after_the_body_changes_nothing(alarm: Alarm):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_timeout_that_a_finalizer_swallowed_is_told_again(alarm: Alarm, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(alarm_module, "_AGAIN", 0.4)
+    monkeypatch.setattr(alarm_module, "AGAIN", 0.4)
     finalized: list[float] = []
 
     class Slow:

@@ -1,0 +1,111 @@
+"""How `work` works: as a supervisor, as one of its workers, or all in one process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ..driver import Renewable
+from ..errors import ConfigurationError
+from ..supervisor import Supervisor, SupervisorSettings
+from ..worker import Assignment, Crew, Cutter, PauseSignals, Post, Stop, Supervised, Worker, WorkerSettings, too_much
+from .target import Target
+
+ALONE = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `work` was told, beside what each worker is told. `grace` is seconds, `memory` megabytes, 0 for no limit."""
+
+    target: Target
+    settings: WorkerSettings
+    processes: int
+    threads: int
+    grace: float
+    memory: float
+    name: str | None
+
+    @property
+    def is_renewed(self) -> bool:
+        """Whether leases are renewed."""
+        return self.target.settings.renew and isinstance(self.target.driver, Renewable)
+
+    def why_leave(self) -> Stop | None:
+        """Why a worker is to make room for a fresh one."""
+        return None
+
+
+def supervise(plan: Plan, command: Sequence[str]) -> int:
+    """Start workers, watch over them until there is a reason to stop, and return the exit code."""
+    target = plan.target
+    _title(f"flask jobs: supervisor of {target.name}")
+    settings = SupervisorSettings(
+        command=command,
+        queues=plan.settings.queues,
+        processes=plan.processes,
+        threads=plan.threads,
+        grace=plan.grace,
+        max_time=plan.settings.max_time,
+        renew=plan.is_renewed,
+        retry_after=plan.settings.retry_after,
+        defaults=plan.settings.defaults,
+    )
+    return Supervisor(target.driver, target.state.events(target.name), settings).run()
+
+
+def work_under(assignment: Assignment, plan: Plan) -> int:
+    """Be one of a supervisor's workers, and return the exit code."""
+    _title(f"flask jobs: worker {assignment.slot} of {plan.target.name}")
+    supervised = Supervised(assignment, grace=plan.grace, why_leave=_memory(plan))
+    crew = Crew(partial(_worker, plan.target), plan.settings, supervised.posts())
+    with PauseSignals():
+        stop = supervised.run(crew, plan.name or ALONE)
+    supervised.end()
+    return stop.exit_code
+
+
+def work_alone(plan: Plan) -> int:
+    """Run jobs in this process, and return the exit code."""
+    with PauseSignals() as pauses:
+        post = Post(is_held_back=pauses.is_paused, why_leave=_memory(plan))
+        crew = Crew(partial(_worker, plan.target), plan.settings, [post] * plan.threads)
+        return crew.run(plan.name or ALONE).exit_code
+
+
+def refuse_green_threads() -> None:
+    """Raise where gevent has replaced what time limits and stops stand on."""
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is not None and monkey.is_module_patched("threading"):
+        raise ConfigurationError(
+            "gevent has patched the standard library, and with greenlets no time limit could be enforced and no stop be "
+            "obeyed. Run the worker without the patch; for jobs that wait on the network there is --threads."
+        )
+
+
+def can_supervise() -> bool:
+    """Whether this process can start others and end them again."""
+    has_all = all(hasattr(os, name) for name in ("killpg", "getpgrp")) and hasattr(signal, "SIGKILL")
+    return has_all and threading.current_thread() is threading.main_thread()
+
+
+def _worker(target: Target, settings: WorkerSettings, post: Post, alarm: Cutter) -> Worker:
+    events, executor = target.state.events(target.name), target.state.executor(target.name)
+    return Worker(target.driver, executor, events=events, settings=settings, post=post, alarm=alarm)
+
+
+def _memory(plan: Plan) -> Callable[[], Stop | None]:
+    return too_much(plan.memory) if plan.memory else lambda: None
+
+
+def _title(title: str) -> None:
+    with contextlib.suppress(ImportError):
+        import setproctitle
+
+        setproctitle.setproctitle(title)

@@ -1,0 +1,6 @@
+"""The process above the workers: it starts them, watches over them, and settles for those that die."""
+
+from .command import own_command_line
+from .supervisor import Supervisor, SupervisorSettings
+
+__all__ = ["Supervisor", "SupervisorSettings", "own_command_line"]

@@ -1,0 +1,185 @@
+"""One worker process, as its supervisor sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .. import clock
+from ..slate import Held, Order, Slate, Status, View
+from ..worker.assignment import VARIABLE, Assignment
+from ..worker.settings import Stop
+from .verdicts import Kill
+
+# A worker is no service of its own to systemd, and must not speak for its supervisor.
+_NOT_INHERITED = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+
+
+# Errands of which it is kept that they were sent, to send those again that a worker did not come to.
+_REMEMBERED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended: with an exit code, or by a signal."""
+
+    code: int
+
+    def __str__(self) -> str:
+        if self.code >= 0:
+            return f"exited with code {self.code}"
+        number = -self.code
+        with contextlib.suppress(ValueError):
+            return f"was ended by signal {number} ({signal.Signals(number).name})"
+        return f"was ended by signal {number}"
+
+
+class Child:
+    """A process that leads a group of its own, and the slate on which it notes what it holds.
+
+    When it has ended, all that it has started and left in its group is ended with it.
+    """
+
+    def __init__(self, slot: int, process: subprocess.Popen[bytes], slate: Slate, lifeline: int) -> None:
+        self.slot = slot
+        self.slate = slate
+        self.began = clock.monotonic()
+        self.why_killed: Kill | None = None
+        self.is_frozen = False
+        self._process = process
+        self._lifeline = lifeline
+        self._renewed: dict[int, tuple[int, float]] = {}
+        self._lost: set[tuple[str, str]] = set()
+        self._seen: dict[int, tuple[View, float]] = {}
+        self.errands: deque[str] = deque(maxlen=_REMEMBERED)
+
+    @classmethod
+    def start(cls, slot: int, command: Sequence[str], *, lanes: int, errands: Sequence[str]) -> Child:
+        """Start the command as a worker process. It finds these errands there when it begins."""
+        slate, memory = Slate.make(lanes)
+        reading, writing = os.pipe()
+        kept = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+        try:
+            # A little text, so that the pipe takes it all before anybody reads.
+            os.write(writing, b"".join(errand.encode() + b"\n" for errand in errands))
+            process = subprocess.Popen(
+                command,
+                env={**kept, VARIABLE: str(Assignment(slot, memory, reading, lanes))},
+                stdin=subprocess.DEVNULL,
+                pass_fds=(memory, reading),
+                process_group=0,
+            )
+        except BaseException:
+            os.close(writing)
+            slate.close()
+            raise
+        finally:
+            os.close(memory)
+            os.close(reading)
+        child = cls(slot, process, slate, writing)
+        child.errands.extend(errands)
+        return child
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it looks for jobs, and has not said that it is leaving."""
+        return self.slate.status is Status.READY
+
+    @property
+    def has_been_ready(self) -> bool:
+        """Whether it has ever come so far."""
+        return self.slate.status is not Status.STARTING
+
+    @property
+    def stop(self) -> Stop | None:
+        """Why it has ended, as it has said itself; None if it has said nothing."""
+        return list(Stop)[self.slate.reason] if self.slate.status is Status.LEAVING else None
+
+    def ended(self) -> Ended | None:
+        """How it ended, None while it lives. Whatever is left of its group is ended first, for then its name is free."""
+        if hasattr(os, "waitid"):
+            self._notice_freezing()
+            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                return None
+            self._end_group()
+        code = self._process.poll()
+        if code is None:
+            return None
+        self._end_group()
+        return Ended(code)
+
+    def views(self) -> list[View]:
+        """What its lanes say."""
+        return self.slate.views()
+
+    def order(self, order: Order, *, wanted: bool = True) -> None:
+        """Give it an order, or take it back."""
+        self.slate.order(order, wanted=wanted)
+
+    def send(self, job_id: str) -> bool:
+        """Give it an errand; says whether it can still be told."""
+        try:
+            os.write(self._lifeline, job_id.encode() + b"\n")
+        except OSError:
+            return False
+        self.errands.append(job_id)
+        return True
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+
+    def kill(self, why: Kill) -> None:
+        """End it and its group at once."""
+        self.why_killed = self.why_killed or why
+        self._end_group()
+
+    def close(self) -> None:
+        """Let go of what it shared, after its end."""
+        with contextlib.suppress(OSError):
+            os.close(self._lifeline)
+        self.slate.close()
+
+    def renewed(self, view: View, sent: float, lost: Iterable[Held]) -> None:
+        """A renewal of what the view holds, sent at this instant, was confirmed, but for those that were lost."""
+        self._lost.update((held.id, held.receipt) for held in lost)
+        self._renewed[view.number] = view.serial, sent
+        self.slate.renewed(view, sent)
+
+    def lease_began(self, view: View) -> float:
+        """When the lease of what the view holds began for the last time, on the monotonic clock."""
+        serial, sent = self._renewed.get(view.number, (0, 0.0))
+        return max(view.asked, sent) if serial == view.serial else view.asked
+
+    def unchanged(self, view: View) -> float:
+        """For how many seconds this lane has said the same."""
+        now = clock.monotonic()
+        before, since = self._seen.get(view.number, (None, now))
+        if before != view:
+            since = now
+            self._seen[view.number] = view, now
+        return now - since
+
+    def has_lost(self, held: Held) -> bool:
+        """Whether the store has said that this delivery is over."""
+        return (held.id, held.receipt) in self._lost
+
+    def _notice_freezing(self) -> None:
+        change = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)
+        if change is not None:
+            self.is_frozen = change.si_code == os.CLD_STOPPED
+
+    def _end_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)

@@ -1,0 +1,274 @@
+"""The supervisor: starts worker processes, watches over them, and settles for those that die."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from .. import clock, log
+from ..driver import Driver, Renewable
+from ..events import Events
+from ..options import WorkerDefaults
+from ..slate import Order, View
+from ..worker.pause import pause
+from ..worker.settings import Stop
+from .child import Child, Ended
+from .ear import Ear
+from .leases import Holder, Keeper
+from .notify import ServiceManager
+from .oom import OutOfMemory
+from .signals import Signals
+from .slots import Slot, after
+from .undertaker import Estate, Undertaker
+from .verdicts import Kill, Rules, must_end, timed_out
+
+logger = logging.getLogger(__name__)
+
+# Seconds between two looks at the slates.
+_TICK = 0.1
+
+# How long workers have, in seconds, to cut short what runs and put it back, before they are ended.
+_HURRY = 3.0
+
+# So many starts in a row that came to nothing are enough.
+_MOST_FAILED_STARTS = 5
+
+# What the store may take for the last settlements when everything else has ended, in seconds.
+_LAST_PATIENCE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorSettings:
+    """`command` starts a worker; `grace`, `max_time` and `give_up_after` are seconds, None for no limit."""
+
+    command: Sequence[str]
+    queues: tuple[str, ...]
+    processes: int = 1
+    threads: int = 1
+    grace: float | None = 30.0
+    max_time: float | None = None
+    give_up_after: float | None = None
+    renew: bool = True
+    retry_after: float = 90.0
+    defaults: WorkerDefaults = WorkerDefaults()
+
+
+class Supervisor:
+    """Runs no job itself. `why_leave` is asked every second or two whether all is to end; it may ask the store."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        events: Events,
+        settings: SupervisorSettings,
+        *,
+        why_leave: Callable[[], Stop | None] = lambda: None,
+    ) -> None:
+        retry_after = driver.retry_after if isinstance(driver, Renewable) else settings.retry_after
+        self._settings = settings
+        self._rules = Rules(retry_after=retry_after, patience=settings.defaults.timeout or 0.0)
+        self._ear = Ear(why_leave)
+        self._errands: deque[str] = deque()
+        self._undertaker = Undertaker(driver, events, defaults=settings.defaults, errand=self._errands.append)
+        self._keeper = Keeper(driver, self._holders) if settings.renew and isinstance(driver, Renewable) else None
+        self._slots = [Slot(number) for number in range(1, settings.processes + 1)]
+        self._signals = Signals()
+        self._manager = ServiceManager.from_environment()
+        self._memory = OutOfMemory()
+        self._stopping: Stop | None = None
+        self._exit_code = 0
+        self._has_been_ready = False
+        self._failed_starts = 0
+        self._hurry_at = float("inf")
+        self._kill_at = float("inf")
+        self._is_hurried = False
+        self._was_paused = False
+        self._began = 0.0
+
+    def run(self) -> int:
+        """Work until there is a reason to stop, and return what the process should exit with."""
+        self._began = clock.monotonic()
+        with ExitStack() as stack:
+            stack.enter_context(self._signals)
+            stack.enter_context(self._ear)
+            if self._keeper is not None:
+                stack.enter_context(self._keeper)
+            self._undertaker.start()
+            while not self._is_over():
+                self._turn()
+                self._signals.wait(_TICK)
+            self._wait_for_the_undertaker()
+        return self._exit_code
+
+    def _turn(self) -> None:
+        try:
+            self._obey()
+            for slot in self._slots:
+                self._look_after(slot)
+            self._send_errands()
+            self._manager.beat()
+        except Exception:  # a bug in here must not leave the workers alone
+            log.complain(logger, "A turn of the supervisor failed; going on.")
+
+    def _is_over(self) -> bool:
+        if any(slot.child is not None for slot in self._slots):
+            return False
+        if self._is_hurried:
+            return True
+        if self._stopping is None and not all(slot.is_over for slot in self._slots):
+            return False
+        return not self._errands and not self._undertaker.estates
+
+    def _obey(self) -> None:
+        """Do what was asked for since the last turn, by signals, by the store or by the clock."""
+        now = clock.monotonic()
+        if self._stopping is None:
+            if self._signals.stops:
+                self._stop(Stop.SIGNAL, grace=self._settings.grace)
+            elif self._ear.heard is not None:
+                self._stop(self._ear.heard, grace=None)
+            elif self._settings.max_time is not None and now - self._began >= self._settings.max_time:
+                self._stop(Stop.MAX_TIME, grace=None)
+        if not self._is_hurried and (self._signals.stops > 1 or now >= self._hurry_at):
+            self._hurry()
+        if now >= self._kill_at:
+            for child in self._children():
+                self._kill(child, Kill.STOP)
+        if self._signals.is_paused != self._was_paused:
+            self._was_paused = self._signals.is_paused
+            logger.info("Workers pause until SIGCONT." if self._was_paused else "Workers go on.")
+        for child in self._children():
+            child.order(Order.PAUSE, wanted=self._was_paused)
+
+    def _stop(self, reason: Stop, *, grace: float | None) -> None:
+        self._stopping = reason
+        self._hurry_at = float("inf") if grace is None else clock.monotonic() + grace
+        self._manager.stopping()
+        for child in self._children():
+            child.terminate()
+
+    def _hurry(self) -> None:
+        self._is_hurried = True
+        self._kill_at = clock.monotonic() + _HURRY
+        for child in self._children():
+            child.order(Order.HURRY)
+            child.terminate()
+
+    def _look_after(self, slot: Slot) -> None:
+        child = slot.child
+        if child is None:
+            self._start_if_due(slot)
+            return
+        ended = child.ended()
+        if ended is not None:
+            slot.child = None
+            self._bury(slot, child, ended)
+            return
+        if child.has_been_ready:
+            self._is_up()
+        elif clock.monotonic() - child.began >= self._rules.readiness:
+            self._kill(child, Kill.NOT_READY)
+        for view in child.views():
+            why = self._why_end(child, view)
+            if why is not None:
+                self._kill(child, why)
+
+    def _why_end(self, child: Child, view: View) -> Kill | None:
+        held = view.under_way
+        return must_end(
+            view,
+            self._rules,
+            now=clock.monotonic(),
+            lease_began=child.lease_began(view),
+            unchanged=child.unchanged(view),
+            is_lost=held is not None and child.has_lost(held),
+        )
+
+    def _kill(self, child: Child, why: Kill) -> None:
+        if child.why_killed is None:
+            logger.warning("Worker %d (pid %d) is ended: %s.", child.slot, child.pid, why.value)
+        child.kill(why)
+
+    def _is_up(self) -> None:
+        self._failed_starts = 0
+        if not self._has_been_ready:
+            self._has_been_ready = True
+            self._manager.ready()
+
+    def _start_if_due(self, slot: Slot) -> None:
+        is_for_errands = bool(self._errands) and not self._is_hurried and (self._stopping is not None or slot.is_over)
+        if not is_for_errands and (self._stopping is not None or slot.is_over):
+            return
+        # The first process alone: what goes wrong at the start is said once.
+        if clock.monotonic() < slot.not_before or (slot.number > 1 and not self._has_been_ready):
+            return
+        errands = list(self._errands)
+        self._errands.clear()
+        slot.child = Child.start(slot.number, self._settings.command, lanes=self._settings.threads, errands=errands)
+        if is_for_errands:
+            slot.child.order(Order.LEAVE)
+
+    def _send_errands(self) -> None:
+        ready = next((child for child in self._children() if child.is_ready), None)
+        while ready is not None and self._errands and ready.send(self._errands[0]):
+            self._errands.popleft()
+
+    def _bury(self, slot: Slot, child: Child, ended: Ended) -> None:
+        """Settle what the process held, and see what follows."""
+        now, lanes, why = clock.monotonic(), tuple(child.views()), child.why_killed
+        late = frozenset(view.number for view in lanes if why is Kill.TIMEOUT and timed_out(view, self._rules, now=now))
+        estate = Estate(lanes, self._cause(child, ended), why is not None, late, died=now)
+        self._undertaker.settle(estate)
+        self._errands.extend(child.errands)
+        stop = None if why is not None else child.stop
+        lived, had_work = now - child.began, not estate.is_empty or why is not None
+        if stop is None and why is None:
+            logger.warning("Worker %d (pid %d) %s.", slot.number, child.pid, estate.cause)
+        if not child.has_been_ready:
+            self._failed_to_start(slot)
+        slot.follow(after(stop=stop, was_ready=child.has_been_ready, lived=lived, had_work=had_work), now)
+        self._note_exit(stop, why)
+        child.close()
+
+    def _cause(self, child: Child, ended: Ended) -> str:
+        if child.why_killed is not None:
+            return f"was ended, for {child.why_killed.value}"
+        if ended.code == -signal.SIGKILL and self._memory.has_struck():
+            return f"{ended}, which the kernel does when memory runs out"
+        return str(ended)
+
+    def _failed_to_start(self, slot: Slot) -> None:
+        self._failed_starts += 1
+        if self._stopping is None and (not self._has_been_ready or self._failed_starts >= _MOST_FAILED_STARTS):
+            times = "" if self._failed_starts == 1 else f" {self._failed_starts} times in a row"
+            logger.error("A worker could not start%s. What it said of that is above.", times)
+            self._exit_code = self._exit_code or 1
+            self._stop(Stop.SIGNAL, grace=self._settings.grace)
+
+    def _note_exit(self, stop: Stop | None, why: Kill | None) -> None:
+        if stop is Stop.STORE_AWAY:
+            self._exit_code = stop.exit_code
+            if self._stopping is None:
+                self._stop(stop, grace=self._settings.grace)
+        elif self._stopping is not None and (stop is Stop.INTERRUPTED or why is Kill.STOP):
+            self._exit_code = self._exit_code or Stop.INTERRUPTED.exit_code
+
+    def _children(self) -> list[Child]:
+        return [slot.child for slot in self._slots if slot.child is not None]
+
+    def _holders(self) -> list[Holder]:
+        """Whose leases are to live on. A process that was stopped is not to keep its jobs for ever."""
+        return [*(child for child in self._children() if not child.is_frozen), *self._undertaker.estates]
+
+    def _wait_for_the_undertaker(self) -> None:
+        pause(_LAST_PATIENCE, until=lambda: not self._undertaker.estates)
+        if self._undertaker.estates:
+            logger.error("What dead workers held could not be settled; it is left to its leases.")
+            self._exit_code = self._exit_code or 1
+            self._undertaker.give_up()
+        if self._errands:
+            logger.warning("failed() of %d jobs was not called.", len(self._errands))

@@ -1,0 +1,164 @@
+"""Settles for the dead: what a worker process held when it ended, whatever ended it.
+
+The slate says how far it had come, the store what it still holds. What was finished is acknowledged, what had not
+started goes back as if it had not been taken, and only what ran is judged, by the same policy as in a worker.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import random
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .. import log, policy
+from ..control import JobTimeout
+from ..driver import Driver
+from ..envelope import Reservation, Settled, Settlement
+from ..errors import ConnectionLost, StoreRefused, WorkerDied
+from ..events import Events
+from ..executor import Attempt
+from ..options import JobOptions, WorkerDefaults, resolve
+from ..outcome import Died, Done, Interrupted, Outcome, Skipped, TimedOut
+from ..slate import Held, State, View
+from ..threads import start_deaf
+from ..worker.alarm import time_is_up
+from ..worker.pause import Outage, pause
+from ..worker.telling import Teller
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Estate:
+    """What a worker process has left: its lanes, how it died, and whether a supervisor has ended it on purpose.
+
+    `timed_out` are the lanes whose job was past its time limit. `died`: when, on the monotonic clock.
+    """
+
+    lanes: tuple[View, ...]
+    cause: str
+    on_purpose: bool
+    timed_out: frozenset[int]
+    died: float
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to settle and nothing to recover."""
+        return all(view.asking is None and not view.unsettled for view in self.lanes)
+
+    def views(self) -> Sequence[View]:
+        """What it holds."""
+        return self.lanes
+
+    def renewed(self, view: View, sent: float, lost: Sequence[Held]) -> None:
+        """A renewal was confirmed; what is lost is found when it is settled."""
+
+    def judged(self, view: View, held: Held) -> Outcome | None:
+        """What is to be said of a job that was with the dead worker; None if it had not been taken up."""
+        match held.state:
+            case State.DONE:
+                return Done()
+            case State.SKIPPED:
+                return Skipped("it ended quietly, and its worker with it")
+            case State.ENTERED | State.STARTED if view.number in self.timed_out:
+                limit = 0.0 if view.running is None else view.running.limit
+                return TimedOut(limit, JobTimeout(time_is_up(limit)))
+            case State.STARTED if not self.on_purpose:
+                return Died(WorkerDied(f"The worker process {self.cause} while the job ran."))
+            case State.ENTERED | State.STARTED:
+                return Interrupted(f"the worker process {self.cause}")
+            case _:
+                return None
+
+
+class Undertaker:
+    """Settles estates one after the other, in a thread of its own, for as long as the store takes.
+
+    `errand` is called with the id of each job that has failed for good, so that its `failed()` is called elsewhere.
+    """
+
+    def __init__(
+        self, driver: Driver, events: Events, *, defaults: WorkerDefaults, errand: Callable[[str], None]
+    ) -> None:
+        self._driver = driver
+        self._defaults = defaults
+        self._teller = Teller(events, lambda attempt, fail, error: errand(fail.reservation.envelope.id))
+        self._waiting: queue.SimpleQueue[Estate] = queue.SimpleQueue()
+        self._open: list[Estate] = []
+        self._outage = Outage()
+        self._is_giving_up = False
+        self._thread = threading.Thread(target=self._run, name="undertaker", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        start_deaf(self._thread)
+
+    @property
+    def estates(self) -> Sequence[Estate]:
+        """Those that are not settled yet."""
+        return list(self._open)
+
+    @property
+    def outage(self) -> float:
+        """For how many seconds the store has been away."""
+        return self._outage.seconds
+
+    def settle(self, estate: Estate) -> None:
+        """Settle this one as soon as possible."""
+        if not estate.is_empty:
+            self._open.append(estate)
+            self._waiting.put(estate)
+
+    def give_up(self) -> None:
+        """Leave to their leases what the store does not take."""
+        self._is_giving_up = True
+
+    def _run(self) -> None:
+        while True:
+            estate = self._waiting.get()
+            while not self._is_giving_up:
+                try:
+                    self._settle(estate)
+                except (ConnectionLost, StoreRefused) as error:
+                    self._outage.has(error)
+                except Exception:  # a bug of a driver, and the next estate is still to be settled
+                    log.complain(logger, "Settling what a dead worker held failed; it is left to its lease.")
+                    break
+                else:
+                    self._outage.is_over()
+                    break
+                pause(self._outage.next_pause(), until=lambda: self._is_giving_up)
+            self._open.remove(estate)
+
+    def _settle(self, estate: Estate) -> None:
+        for view in estate.lanes:
+            if view.unsettled:
+                self._settle_lane(estate, view)
+            if view.asking is not None:
+                self._driver.recover(view.asking)
+
+    def _settle_lane(self, estate: Estate, view: View) -> None:
+        told = {held.id: held for held in view.unsettled}
+        ended: list[tuple[Attempt, Settlement]] = []
+        for reservation in self._driver.held(view.token):
+            held = told.get(reservation.envelope.id)
+            outcome = None if held is None else estate.judged(view, held)
+            if held is not None and outcome is not None:
+                ended.append(self._decided(estate, view, held, reservation, outcome))
+        settled = self._driver.settle([settlement for _, settlement in ended]) if ended else Settled()
+        self._driver.recover(view.token)
+        self._teller.tell_all(ended, settled)
+
+    def _decided(
+        self, estate: Estate, view: View, held: Held, reservation: Reservation, outcome: Outcome
+    ) -> tuple[Attempt, Settlement]:
+        options, began = resolve(None, self._defaults), estate.died
+        running = view.running
+        if running is not None and running.position < len(view.held) and view.held[running.position] is held:
+            began = running.began
+            options = JobOptions.load(running.options) if running.options else options
+        settlement = policy.decide(reservation, outcome, options, now=reservation.now, jitter=random.random())
+        return Attempt(outcome, options, None, estate.died - began), settlement

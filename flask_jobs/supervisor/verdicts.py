@@ -1,0 +1,61 @@
+"""When a worker process must go: pure decisions on what its slate says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ..slate import LEFT, State, View
+
+
+class Kill(Enum):
+    """Why a supervisor has ended a worker process."""
+
+    TIMEOUT = "a job did not end at its time limit"
+    LEASE = "the lease of its job could not be renewed in time"
+    HUNG = "it did not come back from the code around a job"
+    NOT_READY = "it was not ready in time"
+    STOP = "its job did not end in time when it had to stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All in seconds. `retry_after`: what a lease lasts; `overtime`: what a job gets beyond its time limit before its
+    process is ended; `patience`: what the code around a job may take (0: without limit); `readiness`: the start."""
+
+    retry_after: float
+    patience: float
+    overtime: float = 2.0
+    readiness: float = 60.0
+
+    @property
+    def margin(self) -> float:
+        """How long before the end of a lease its holder is ended, so that no second start overlaps the first."""
+        return min(2.0, max(0.3, self.retry_after / 10))
+
+
+def must_end(
+    view: View, rules: Rules, *, now: float, lease_began: float, unchanged: float, is_lost: bool
+) -> Kill | None:
+    """Why the worker must be ended for what this lane says, None if it may go on.
+
+    `lease_began` is when the lease was last given or renewed, `unchanged` for how long the lane has said the same.
+    """
+    if not view.in_use:
+        return None
+    held, running = view.under_way, view.running
+    if held is not None and (is_lost or now >= lease_began + rules.retry_after - rules.margin):
+        return Kill.LEASE
+    if running is not None and running.limit != LEFT:
+        is_over = running.limit > 0 and now >= running.began + running.limit + rules.overtime
+        return Kill.TIMEOUT if is_over else None
+    return Kill.HUNG if 0 < rules.patience <= unchanged else None
+
+
+def timed_out(view: View, rules: Rules, *, now: float) -> bool:
+    """Whether the job of this lane is past its time limit and has not ended."""
+    running = view.running
+    if running is None or running.limit <= 0 or running.position >= len(view.held):
+        return False
+    state = view.held[running.position].state
+    return state in (State.ENTERED, State.STARTED) and now >= running.began + running.limit + rules.overtime

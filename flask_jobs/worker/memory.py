@@ -1,0 +1,41 @@
+"""How much memory a process takes."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Callable
+
+from .. import clock
+from .settings import Stop
+
+_MEGABYTE = 1_048_576
+
+# Seconds between two looks.
+_EVERY = 1.0
+
+
+def resident() -> int:
+    """Bytes of memory that this process takes; where the system does not tell, the most that it ever took."""
+    try:
+        with open("/proc/self/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+def too_much(megabytes: float) -> Callable[[], Stop | None]:
+    """Says that the process is to end when it takes more; looks once a second."""
+    next_look = 0.0
+    answer: Stop | None = None
+
+    def look() -> Stop | None:
+        nonlocal next_look, answer
+        if clock.monotonic() >= next_look:
+            next_look = clock.monotonic() + _EVERY
+            answer = Stop.MEMORY if resident() > megabytes * _MEGABYTE else None
+        return answer
+
+    return look
