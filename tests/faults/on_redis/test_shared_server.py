@@ -245,6 +245,18 @@ def test_f37_damaged_data_of_a_running_job_becomes_a_failed_entry(driver, client
     assert driver.size("default") == Sizes()
 
 
+def test_f37_damaged_data_of_a_running_job_is_not_told_as_held_and_hides_no_other(driver, client, prefix):
+    bad, good = push(driver, 2)
+    token = new_id()
+    pop(driver, room=roomy(), token=token)
+    client.hset(f"{{{prefix}:redis}}:jobs", bad, "garbage")
+
+    held = driver.held(token)
+
+    assert id_list(held) == [good]
+    assert driver.recover(token, keep=[good]) == 1
+
+
 def test_f37_a_body_that_is_no_text_is_popped_for_the_worker_to_judge(driver, client, prefix):
     (job_id,) = push(driver, 1)
     client.hset(f"{{{prefix}:redis}}:jobs", job_id, SOUND.encode() + b"\xff")
