@@ -117,6 +117,7 @@ def test_f37_workers_of_a_full_server_go_on_and_free_memory(full_server, open_dr
     assert driver.settle([release(first, After(60.0)), fail(second)]).stale == ()
     token = new_id()
     pop(driver, room=roomy(5), token=token)
+    assert len(driver.held(token)) == 5
     assert driver.recover(token) == 5
     assert driver.settle([Ack(held) for held in others]).stale == ()
     assert driver.retry(second.envelope.id, new_id())
