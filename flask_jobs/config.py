@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,6 +23,7 @@ KEYS = (
     "JOBS_BASE_URL",
     "JOBS_STORE",
     "JOBS_RELEASES_SPEND_ATTEMPTS",
+    "JOBS_MAINTENANCE",
 )
 
 MEMORY = "memory"
@@ -62,9 +64,20 @@ class ConnectionSettings:
     options: Mapping[str, object]
 
 
+def _never() -> bool:
+    return False
+
+
+def _always() -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All JOBS_ settings of one app. `max_payload` is in bytes; `store` None is the one beside a job's connection."""
+    """All JOBS_ settings of one app. `max_payload` is in bytes; `store` None is the one beside a job's connection.
+
+    `maintenance` says whether workers are to take no jobs at the moment. It may be the app's own: it may raise.
+    """
 
     default: str
     connections: Mapping[str, ConnectionSettings]
@@ -73,6 +86,7 @@ class Config:
     base_url: str | None
     store: str | None = None
     releases_spend: bool = False
+    maintenance: Callable[[], bool] = _never
 
     def connection(self, name: str | None) -> ConnectionSettings:
         """The settings of the named connection, or of the default one."""
@@ -103,6 +117,7 @@ def read(source: Mapping[str, Any], driver_keys: Callable[[str], Collection[str]
         base_url=_base_url(source.get("JOBS_BASE_URL")),
         store=_store(source.get("JOBS_STORE"), connections),
         releases_spend=_flag(source.get("JOBS_RELEASES_SPEND_ATTEMPTS", False), "JOBS_RELEASES_SPEND_ATTEMPTS"),
+        maintenance=_maintenance(source.get("JOBS_MAINTENANCE", False)),
     )
 
 
@@ -184,6 +199,26 @@ def _flag(value: object, what: str) -> bool:
     if isinstance(value, bool):
         return value
     raise ConfigurationError(f"{what} must be True or False, not {value!r}.")
+
+
+def _maintenance(value: object) -> Callable[[], bool]:
+    if isinstance(value, bool):
+        return _always if value else _never
+    if callable(value) and not inspect.iscoroutinefunction(value) and _takes_nothing(value):
+        return value
+    raise ConfigurationError(
+        f"JOBS_MAINTENANCE must be True, False, or a plain function without arguments that says which, not {value!r}."
+    )
+
+
+def _takes_nothing(function: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return False
+    except ValueError:  # written in C without saying what it takes; the call will tell
+        return True
+    return True
 
 
 def _base_url(value: object) -> str | None:

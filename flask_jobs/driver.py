@@ -90,6 +90,14 @@ class Driver(ABC):
         """
 
     @abstractmethod
+    def held(self, token: str) -> list[Reservation]:
+        """What the pop with this token still holds, in the order of the pop, or of the renewals if there were any.
+
+        Each is the reservation that the pop gave, with the store's present as its `now`: also when its lease has run
+        out, as long as nobody has taken the job in. Changes nothing.
+        """
+
+    @abstractmethod
     def wait(self, queues: Sequence[str], *, timeout: float, stopping: Callable[[], bool]) -> None:
         """Return when there may be work in these queues, after `timeout` seconds, or soon after `stopping()`."""
 
@@ -112,7 +120,10 @@ class Renewable(Driver):
 
     @abstractmethod
     def renew(self, reservations: Sequence[Reservation]) -> list[Reservation]:
-        """Extend the live leases by `retry_after` from now and return those that are lost. Revives none."""
+        """Extend the live leases by `retry_after` from now and return those that are lost. Revives none.
+
+        The leases end in the order in which they are named here.
+        """
 
 
 class RunsInline(Driver):

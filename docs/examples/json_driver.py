@@ -95,6 +95,11 @@ class Contents:
         row = self.rows.get(reservation.envelope.id)
         return row if row is not None and row.state == RESERVED and row.token == reservation.receipt else None
 
+    def held_by(self, token: str) -> list[Row]:
+        """What the pop with this token still holds, in the order of the pop."""
+        rows = (row for row in self.rows.values() if row.state == RESERVED and row.token == token)
+        return sorted(rows, key=lambda row: row.at)
+
     def next_due(self, queues: Sequence[str]) -> float | None:
         """When the next delayed job or lease falls due."""
         return min(
@@ -127,7 +132,7 @@ class JsonFileDriver(Driver):
             taken = self._choose(contents, names, room, now)
             for place, row in enumerate(taken):
                 row.state, row.token, row.alone = RESERVED, token, len(taken) == 1
-                row.at = now + self._retry_after + place * 1e-6  # tells the order, for recover()
+                row.at = now + self._retry_after + place * 1e-6  # tells the order of the pop
                 row.counters["attempts"] += 1
             next_due = None if taken else contents.next_due(names)
             return Popped(tuple(row.reservation(now) for row in taken), now, next_due, tuple(reclaimed))
@@ -141,12 +146,16 @@ class JsonFileDriver(Driver):
     def recover(self, token: str, keep: Collection[str] = ()) -> int:
         """Put back, uncharged and at the head, what the pop with this token still holds."""
         with self._changing() as contents:
-            held = [row for row in contents.rows.values() if row.state == RESERVED and row.token == token]
-            lost = [row for row in held if row.envelope["id"] not in keep]
-            for row in sorted(lost, key=lambda row: row.at, reverse=True):  # the last one first, each before all others
+            lost = [row for row in contents.held_by(token) if row.envelope["id"] not in keep]
+            for row in reversed(lost):  # the last one first, each before all others
                 row.counters["attempts"] -= 1
                 row.put_back(READY, contents.head(row.envelope["queue"]))
             return len(lost)
+
+    def held(self, token: str) -> list[Reservation]:
+        """What the pop with this token still holds, in the order of the pop."""
+        with self._changing() as contents:
+            return [row.reservation(clock.now()) for row in contents.held_by(token)]
 
     def wait(self, queues: Sequence[str], *, timeout: float, stopping: Callable[[], bool]) -> None:
         """Look every 10 ms."""

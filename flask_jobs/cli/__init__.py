@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from . import batches, dispatch, failed, inspect, queues, retry, setup, show, work
+from . import batches, dispatch, failed, inspect, queues, restart, retry, setup, show, work
 from .group import jobs_cli
 
-__all__ = ["batches", "dispatch", "failed", "inspect", "jobs_cli", "queues", "retry", "setup", "show", "work"]
+__all__ = [
+    "batches",
+    "dispatch",
+    "failed",
+    "inspect",
+    "jobs_cli",
+    "queues",
+    "restart",
+    "retry",
+    "setup",
+    "show",
+    "work",
+]

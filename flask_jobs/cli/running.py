@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -11,13 +12,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ..driver import Renewable
+from .. import log, restarts
+from ..driver import KeepsLocks
 from ..errors import ConfigurationError
 from ..supervisor import Supervisor, SupervisorSettings
-from ..worker import Assignment, Crew, Cutter, PauseSignals, Post, Stop, Supervised, Worker, WorkerSettings, too_much
+from ..worker import (
+    Assignment,
+    Crew,
+    Cutter,
+    PauseSignals,
+    Post,
+    Stop,
+    Supervised,
+    Worker,
+    WorkerSettings,
+    spared,
+    too_much,
+)
 from .target import Target
 
+logger = logging.getLogger(__name__)
+
 ALONE = "worker"
+
+# Seconds between two questions to the store, and to the app.
+_LISTEN_EVERY, _LOOK_EVERY = 2.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +51,7 @@ class Plan:
     memory: float
     name: str | None
 
-    @property
-    def is_renewed(self) -> bool:
-        """Whether leases are renewed."""
-        return self.target.settings.renew and isinstance(self.target.driver, Renewable)
-
-    def why_leave(self) -> Stop | None:
-        """Why a worker is to make room for a fresh one."""
-        return None
+    force: bool
 
 
 def supervise(plan: Plan, command: Sequence[str]) -> int:
@@ -53,17 +65,18 @@ def supervise(plan: Plan, command: Sequence[str]) -> int:
         threads=plan.threads,
         grace=plan.grace,
         max_time=plan.settings.max_time,
-        renew=plan.is_renewed,
+        renew=plan.settings.renew,
         retry_after=plan.settings.retry_after,
         defaults=plan.settings.defaults,
     )
-    return Supervisor(target.driver, target.state.events(target.name), settings).run()
+    events = target.state.events(target.name)
+    return Supervisor(target.driver, events, settings, why_leave=_restart(target)).run()
 
 
 def work_under(assignment: Assignment, plan: Plan) -> int:
     """Be one of a supervisor's workers, and return the exit code."""
     _title(f"flask jobs: worker {assignment.slot} of {plan.target.name}")
-    supervised = Supervised(assignment, grace=plan.grace, why_leave=_memory(plan))
+    supervised = Supervised(assignment, grace=plan.grace, why_leave=_memory(plan), is_held_back=_maintenance(plan))
     crew = Crew(partial(_worker, plan.target), plan.settings, supervised.posts())
     with PauseSignals():
         stop = supervised.run(crew, plan.name or ALONE)
@@ -74,7 +87,8 @@ def work_under(assignment: Assignment, plan: Plan) -> int:
 def work_alone(plan: Plan) -> int:
     """Run jobs in this process, and return the exit code."""
     with PauseSignals() as pauses:
-        post = Post(is_held_back=pauses.is_paused, why_leave=_memory(plan))
+        memory, restart, maintenance = _memory(plan), _restart(plan.target), _maintenance(plan)
+        post = Post(is_held_back=lambda: pauses.is_paused() or maintenance(), why_leave=lambda: memory() or restart())
         crew = Crew(partial(_worker, plan.target), plan.settings, [post] * plan.threads)
         return crew.run(plan.name or ALONE).exit_code
 
@@ -102,6 +116,31 @@ def _worker(target: Target, settings: WorkerSettings, post: Post, alarm: Cutter)
 
 def _memory(plan: Plan) -> Callable[[], Stop | None]:
     return too_much(plan.memory) if plan.memory else lambda: None
+
+
+def _restart(target: Target) -> Callable[[], Stop | None]:
+    """Says whether somebody has asked for a restart since now; in vain, where nothing can be kept beside the jobs."""
+    driver = target.driver
+    if not isinstance(driver, KeepsLocks):
+        return lambda: None
+    before = restarts.asked(driver.store)
+    return spared(lambda: Stop.RESTART if restarts.is_asked(driver.store, before) else None, every=_LISTEN_EVERY)
+
+
+def _maintenance(plan: Plan) -> Callable[[], bool]:
+    """Says whether the app is in maintenance, and so gives out nothing."""
+    is_on = plan.target.state.config.maintenance
+    if plan.force:
+        return lambda: False
+
+    def ask() -> bool:
+        try:
+            return bool(is_on())
+        except Exception:  # the application's own function: rather no job than one amid a maintenance
+            log.complain(logger, "JOBS_MAINTENANCE raised; no job is taken until it answers.")
+            return True
+
+    return spared(ask, every=_LOOK_EVERY)
 
 
 def _title(title: str) -> None:

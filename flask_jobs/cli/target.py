@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import click
 
 from ..config import ConnectionSettings
-from ..driver import Clearable, Driver, Inspectable, KeepsTables, Pausable, RunsBatches, StoresFailedJobs
+from ..driver import Clearable, Driver, Inspectable, KeepsLocks, KeepsTables, Pausable, RunsBatches, StoresFailedJobs
 from ..errors import CapabilityMissing, InvalidArgument
 from ..state import AppState, current_state
+from ..store import Store
 
 connection_option = click.option(
     "--connection", metavar="NAME", help="The connection to work on, JOBS_DEFAULT if not given."
@@ -69,6 +70,12 @@ class Target:
         if isinstance(self.driver, Pausable):
             return self.driver
         raise self._cannot("pause queues")
+
+    def store(self) -> Store:
+        """The store beside the jobs, to tell workers something."""
+        if isinstance(self.driver, KeepsLocks):
+            return self.driver.store
+        raise self._cannot("tell workers to restart, for it keeps no store beside its jobs")
 
     def keeps_tables(self) -> KeepsTables:
         """The driver, to make its tables."""

@@ -63,6 +63,7 @@ from .target import Target, connection_option
     "--timeout", type=parameters.seconds, default=60, show_default=True, help="Seconds per attempt; 0: no limit."
 )
 @click.option("--backoff", type=parameters.seconds_list, metavar="SECONDS,...", help="Pauses between attempts.")
+@click.option("--force", is_flag=True, help="Run jobs also while the app is in maintenance.")
 @click.option("--in-process", is_flag=True, help="Run jobs in this very process, for a debugger: no supervisor.")
 @click.option("--name", metavar="NAME", help="A name for the worker, shown in its lines.")
 @click.option("--verbose", "-v", is_flag=True, help="Show more, where the app has set up no logging.")
@@ -85,6 +86,7 @@ def work(
     tries: int | None,
     timeout: float,
     backoff: tuple[float, ...] | None,
+    force: bool,
     in_process: bool,
     name: str | None,
     verbose: bool,
@@ -118,7 +120,9 @@ def work(
         retry_after=retry_after,
     )
     _check(target, settings)
-    plan = Plan(target, settings, processes=processes, threads=threads, grace=grace, memory=memory, name=name)
+    plan = Plan(
+        target, settings, processes=processes, threads=threads, grace=grace, memory=memory, name=name, force=force
+    )
     with ExitStack() as stack:
         called = name if assignment is None or processes == 1 else f"{name or ALONE}-{assignment.slot}"
         stack.enter_context(named(called))

@@ -130,6 +130,10 @@ class SyncDriver(RunsInline, HoldsKeys, RunsChains, RunsBatches):
         """Nothing is held."""
         return 0
 
+    def held(self, token: str) -> list[Reservation]:
+        """Nothing is held."""
+        return []
+
     def wait(self, queues: Sequence[str], *, timeout: float, stopping: Callable[[], bool]) -> None:
         """There will never be work to wait for."""
 

@@ -97,20 +97,26 @@ class Supervised:
     """A worker process under a supervisor."""
 
     def __init__(
-        self, assignment: Assignment, *, grace: float, why_leave: Callable[[], Stop | None] = lambda: None
+        self,
+        assignment: Assignment,
+        *,
+        grace: float,
+        why_leave: Callable[[], Stop | None] = lambda: None,
+        is_held_back: Callable[[], bool] = lambda: False,
     ) -> None:
         self._slate = Slate.open(assignment.slate, assignment.lanes)
         self._lifeline = Lifeline(assignment.lifeline)
         self._lanes = assignment.lanes
         self._grace = grace
         self._why_leave = why_leave
+        self._is_held_back = is_held_back
 
     def posts(self) -> Sequence[Post]:
         """One for each lane; the first one sees to the errands."""
         return [
             Post(
                 lane=self._slate.lane(number),
-                is_held_back=lambda: self._slate.is_ordered(Order.PAUSE),
+                is_held_back=lambda: self._slate.is_ordered(Order.PAUSE) or self._is_held_back(),
                 why_leave=self._reason,
                 is_hurried=lambda: self._slate.is_ordered(Order.HURRY),
                 errands=self._lifeline.errands if number == 0 else deque(),

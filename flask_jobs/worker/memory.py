@@ -7,7 +7,7 @@ import resource
 import sys
 from collections.abc import Callable
 
-from .. import clock
+from .post import spared
 from .settings import Stop
 
 _MEGABYTE = 1_048_576
@@ -28,14 +28,4 @@ def resident() -> int:
 
 def too_much(megabytes: float) -> Callable[[], Stop | None]:
     """Says that the process is to end when it takes more; looks once a second."""
-    next_look = 0.0
-    answer: Stop | None = None
-
-    def look() -> Stop | None:
-        nonlocal next_look, answer
-        if clock.monotonic() >= next_look:
-            next_look = clock.monotonic() + _EVERY
-            answer = Stop.MEMORY if resident() > megabytes * _MEGABYTE else None
-        return answer
-
-    return look
+    return spared(lambda: Stop.MEMORY if resident() > megabytes * _MEGABYTE else None, every=_EVERY)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from .. import clock
 from ..options import JobOptions
 from ..pipeline import Witness
 from ..slate import Lane, NoLane, State
@@ -26,6 +28,24 @@ class Post:
     why_leave: Callable[[], Stop | None] = lambda: None
     is_hurried: Callable[[], bool] | None = None
     errands: deque[str] = field(default_factory=deque)
+
+
+A = TypeVar("A")
+
+
+def spared(ask: Callable[[], A], *, every: float) -> Callable[[], A]:
+    """The same question, asked no more often than every so many seconds; in between, the last answer holds."""
+    next_time = float("-inf")
+    answer: A
+
+    def answered() -> A:
+        nonlocal next_time, answer
+        if clock.monotonic() >= next_time:
+            next_time = clock.monotonic() + every
+            answer = ask()
+        return answer
+
+    return answered
 
 
 class LaneWitness(Witness):

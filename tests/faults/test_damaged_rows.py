@@ -9,7 +9,7 @@ from flask_jobs.ids import new_id
 from flask_jobs.testing.contract.batches import batch
 from flask_jobs.testing.contract.chains import chain
 from flask_jobs.testing.contract.keys import digest, keyed
-from flask_jobs.testing.contract.support import fail, pop_one
+from flask_jobs.testing.contract.support import fail, pop_one, roomy
 
 from .support import job, open_driver
 
@@ -26,6 +26,27 @@ def driver(file):
     driver.close()
 
 
+DAMAGES = [
+    "history = '{bad'",
+    'history = \'[["nope", 1, 1, "", null]]\'',
+    "attempts = 'abc'",
+    "errors = 'abc', pushed_at = 'abc', retry_until = 'abc'",
+    "at = 'abc'",
+    "progress = '{'",
+    "body = CAST(x'ff00fe' AS TEXT)",
+    "name = CAST(x'ff00fe' AS TEXT)",
+    "body = x'ff00fe'",
+    "state = 2, at = 1, token = 'gone', history = '{bad', attempts = 'abc'",
+    "ties = '{bad'",
+    "ties = '[]'",
+    "ties = x'ff00fe'",
+    """ties = '{"chain": 7}'""",
+    """ties = '{"key": ["only"]}'""",
+    """ties = '{"chain": "gone", "link": 1, "batch": "gone"}'""",
+    "unique_key = 'of nobody', key_until = 'abc'",
+]
+
+
 def drained(driver):
     """The ids of all jobs, each popped alone and done."""
     ids = []
@@ -35,28 +56,7 @@ def drained(driver):
     return ids
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "history = '{bad'",
-        'history = \'[["nope", 1, 1, "", null]]\'',
-        "attempts = 'abc'",
-        "errors = 'abc', pushed_at = 'abc', retry_until = 'abc'",
-        "at = 'abc'",
-        "progress = '{'",
-        "body = CAST(x'ff00fe' AS TEXT)",
-        "name = CAST(x'ff00fe' AS TEXT)",
-        "body = x'ff00fe'",
-        "state = 2, at = 1, token = 'gone', history = '{bad', attempts = 'abc'",
-        "ties = '{bad'",
-        "ties = '[]'",
-        "ties = x'ff00fe'",
-        """ties = '{"chain": 7}'""",
-        """ties = '{"key": ["only"]}'""",
-        """ties = '{"chain": "gone", "link": 1, "batch": "gone"}'""",
-        "unique_key = 'of nobody', key_until = 'abc'",
-    ],
-)
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_row_does_not_keep_the_others_from_being_popped_and_listed(file, driver, damage):
     pushes = [job(), job()]
     driver.push(pushes)
@@ -70,6 +70,21 @@ def test_a_damaged_row_does_not_keep_the_others_from_being_popped_and_listed(fil
     ids = {push.envelope.id for push in pushes}
     assert set(listed) == set(ran) == ids
     assert len(ran) == 2
+
+
+@pytest.mark.parametrize("damage", [damage for damage in DAMAGES if "token" not in damage])
+def test_a_damaged_row_does_not_keep_the_others_from_being_told_as_held(file, driver, damage):
+    pushes, token = [job(), job()], new_id()
+    driver.push(pushes)
+    popped = driver.pop(["default"], token, roomy()).reservations
+    with sqlite3.connect(file) as raw:
+        raw.execute(f"UPDATE flask_jobs SET {damage} WHERE id = ?", [pushes[0].envelope.id])
+    raw.close()
+
+    held = driver.held(token)
+
+    assert {reservation.receipt for reservation in held} == {reservation.receipt for reservation in popped}
+    assert driver.settle([Ack(reservation) for reservation in held]).stale == ()
 
 
 def test_an_instant_that_is_no_number_is_waited_for_by_nobody(file, driver):

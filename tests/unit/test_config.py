@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,10 @@ def keys_of(driver: str) -> Collection[str]:
 
 def read(**settings: object) -> config.Config:
     return config.read(settings, keys_of)
+
+
+async def later() -> bool:
+    return True
 
 
 def test_without_configuration_jobs_live_in_the_database() -> None:
@@ -61,12 +66,52 @@ def test_other_keys_of_the_app_are_none_of_our_business() -> None:
         ({"JOBS_BASE_URL": "https:///shop"}, "JOBS_BASE_URL must be like"),
         ({"JOBS_BASE_URL": "http://[::1"}, "JOBS_BASE_URL must be like"),
         ({"JOBS_BASE_URL": "ftp://shop.example"}, "JOBS_BASE_URL must be like"),
+        ({"JOBS_MAINTENANCE": 1}, "JOBS_MAINTENANCE must be True, False, or a plain function"),
+        ({"JOBS_MAINTENANCE": "true"}, "JOBS_MAINTENANCE must be"),
+        ({"JOBS_MAINTENANCE": None}, "JOBS_MAINTENANCE must be"),
+        ({"JOBS_MAINTENANCE": lambda app: True}, "JOBS_MAINTENANCE must be"),
+        ({"JOBS_MAINTENANCE": later}, "JOBS_MAINTENANCE must be"),
         ({"JOBS_BASE_URL": 7}, "JOBS_BASE_URL must be like"),
     ],
 )
 def test_what_cannot_work_is_refused_and_the_key_is_named(settings: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         read(**settings)
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_maintenance_can_be_said_once(value: bool) -> None:
+    assert read(JOBS_MAINTENANCE=value).maintenance() is value
+
+
+def test_without_configuration_there_is_no_maintenance() -> None:
+    assert read().maintenance() is False
+
+
+def test_maintenance_can_be_asked_anew_each_time() -> None:
+    answers = iter([True, False])
+
+    maintenance = read(JOBS_MAINTENANCE=lambda: next(answers)).maintenance
+
+    assert [maintenance(), maintenance()] == [True, False]
+
+
+def test_a_function_for_maintenance_may_have_arguments_that_nobody_needs_to_give(tmp_path: Path) -> None:
+    def closed(flag: Path = tmp_path / "closed") -> bool:
+        return flag.exists()
+
+    assert read(JOBS_MAINTENANCE=closed).maintenance() is False
+    assert read(JOBS_MAINTENANCE=tmp_path.exists).maintenance() is True
+
+
+def test_what_a_function_for_maintenance_raises_reaches_whoever_asks() -> None:
+    def closed() -> bool:
+        raise OSError("the flag cannot be read")
+
+    maintenance = read(JOBS_MAINTENANCE=closed).maintenance
+
+    with pytest.raises(OSError, match="the flag cannot be read"):
+        maintenance()
 
 
 def test_an_unknown_connection_is_named_with_the_known_ones() -> None:

@@ -149,6 +149,11 @@ class DatabaseDriver(
         with self.writing() as transaction:
             return self.settling.recover(transaction, token, keep)
 
+    def held(self, token: str) -> list[Reservation]:
+        """What the pop with this token still holds, in the order of the pop, or of the renewals if there were any."""
+        with self.reading() as transaction:
+            return self.settling.held(transaction, token, self.present(transaction))
+
     @repeated_if_overtaken
     def renew(self, reservations: Sequence[Reservation]) -> list[Reservation]:
         """Extend the live leases by `retry_after` from now and return those that are lost."""

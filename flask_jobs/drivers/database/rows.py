@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ... import history
@@ -70,6 +71,10 @@ class JobRow(NamedTuple):
             retry_until=self.retry_until,
             history=history.load(self.history),
         )
+
+    def delivery(self, token: str, now: float) -> Reservation:
+        """The delivery under way, that the pop with this token made of it."""
+        return replace(self.reservation(token, now), counters=self.counters)
 
     def stored_job(self, now: float) -> StoredJob:
         """The row as an operator sees it."""

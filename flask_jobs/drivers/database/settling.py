@@ -14,9 +14,10 @@ from .bookings import Bookings
 from .ended import Ended
 from .following import Following
 from .keys import digest_of
+from .popping import APART
 from .pushing import select_head
 from .remembering import Memory
-from .rows import counter_parameters, dump_progress, error_parameters, history_after
+from .rows import JOB_COLUMNS, counter_parameters, dump_progress, error_parameters, history_after, job_row
 from .schema import COUNTERS, DELAYED, READY, RESERVED, failed, jobs
 from .statements import Compiler, OwnTransaction, constant, instant_parameters, parameter
 
@@ -49,7 +50,8 @@ class Settling:
             sa.update(jobs).where(*_HELD).values(progress=parameter("progress_now", sa.Text))
         )
         self._give_back_key = compile_(sa.update(jobs).where(*_HELD).values(unique_key=sa.null(), key_until=sa.null()))
-        self._held_by = compile_(compile_.dialect.holding(_held_by()))
+        self._held_by = compile_(compile_.dialect.holding(_held_by(jobs.c.seq, jobs.c.id, jobs.c.queue)))
+        self._look_at_held = compile_(_held_by(*JOB_COLUMNS))
         self._recover = compile_(_recover())
         self._head = compile_(select_head())
 
@@ -85,11 +87,10 @@ class Settling:
 
     def renew(self, transaction: OwnTransaction, reservations: Sequence[Reservation]) -> list[Reservation]:
         """Extend the live leases, and return the deliveries whose lease is over."""
-        extended_by = {"seconds": self._retry_after}
         return [
             reservation
-            for reservation in reservations
-            if not transaction.run(self._renew, {**_receipt(reservation), **extended_by})
+            for place, reservation in enumerate(reservations)
+            if not transaction.run(self._renew, {**_receipt(reservation), "seconds": self._retry_after + place * APART})
         ]
 
     def note_progress(self, transaction: OwnTransaction, reservation: Reservation, progress: Progress) -> bool:
@@ -111,6 +112,11 @@ class Settling:
             transaction.run(self._recover, {"row_seq": seq, "head": head})
         self._bell.ring(transaction, {queue for _, queue in lost})
         return len(lost)
+
+    def held(self, transaction: OwnTransaction, token: str, now: float) -> list[Reservation]:
+        """The deliveries that the token holds, in the order of the pop, or of the renewals if there were any."""
+        rows = map(job_row, transaction.rows(self._look_at_held, {"holder": token}))
+        return [row.delivery(token, now) for row in rows]
 
     def _ack(self, transaction: OwnTransaction, acks: Sequence[Ack]) -> list[Settlement]:
         if not acks:
@@ -225,9 +231,9 @@ def _renew(compile_: Compiler) -> sa.Update:
     return sa.update(jobs).where(*_HELD, jobs.c.at > compile_.now).values(at=lease)
 
 
-def _held_by() -> sa.Select[Any]:
+def _held_by(*columns: sa.Column[Any]) -> sa.Select[Any]:
     return (
-        sa.select(jobs.c.seq, jobs.c.id, jobs.c.queue)
+        sa.select(*columns)
         .where(jobs.c.state == constant(RESERVED), jobs.c.token == parameter("holder", sa.String))
         .order_by(jobs.c.at, jobs.c.seq)
     )

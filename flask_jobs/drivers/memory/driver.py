@@ -77,7 +77,7 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
     def give_back_key(self, reservation: Reservation) -> bool:
         """Give back the key that a running job still holds."""
         with self.changing:
-            job = self.held(reservation)
+            job = self.job_of(reservation)
             if job is not None:
                 self.free_key(job.envelope)
             return job is not None
@@ -85,13 +85,18 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
     def recover(self, token: str, keep: Collection[str] = ()) -> int:
         """Put back, uncharged and at the head of their queues, what the pop with this token still holds."""
         with self.changing:
-            held = [job for job in self.shelves.jobs.values() if job.token == token and job.state is State.RESERVED]
-            lost = [job for job in held if job.envelope.id not in keep]
-            # They were shelved in the order they were popped; the last one goes back first, each before all others.
+            lost = [job for job in self._held_by(token) if job.envelope.id not in keep]
+            # The last one goes back first, each before all others.
             for job in reversed(lost):
                 job.counters = replace(job.counters, attempts=job.counters.attempts - 1)
                 self.put_back(job, State.READY, self.head(job.envelope.queue))
             return len(lost)
+
+    def held(self, token: str) -> list[Reservation]:
+        """What the pop with this token still holds, in the order of the pop, or of the renewals if there were any."""
+        with self.changing:
+            now = self.now()
+            return [_reservation(job, now) for job in self._held_by(token)]
 
     def wait(self, queues: Sequence[str], *, timeout: float, stopping: Callable[[], bool]) -> None:
         """Return when there is work in these queues, after `timeout` seconds, or soon after `stopping()`."""
@@ -122,10 +127,14 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
     def note_progress(self, reservation: Reservation, progress: Progress) -> bool:
         """Store the latest progress beside the job; false when the reservation is stale."""
         with self.changing:
-            job = self.held(reservation)
+            job = self.job_of(reservation)
             if job is not None:
                 job.progress = progress
             return job is not None
+
+    def _held_by(self, token: str) -> list[Job]:
+        # They were shelved in the order they were popped or renewed.
+        return [job for job in self.shelves.jobs.values() if job.token == token and job.state is State.RESERVED]
 
     def _take_in(self, queues: Sequence[str], now: float) -> list[Reclaimed]:
         expired = [
@@ -185,7 +194,7 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
         self._forget_settled(now)
         if key in self._settled:
             return True
-        job = self.held(reservation)
+        job = self.job_of(reservation)
         if job is None:
             return False
         self._settled[key] = now
@@ -210,7 +219,7 @@ class MemoryDriver(Operators, FailedJobs, Renewable, TracksProgress):
             del self._settled[oldest[0]]
 
     def _renew(self, reservation: Reservation, now: float) -> bool:
-        job = self.held(reservation)
+        job = self.job_of(reservation)
         if job is None or job.at <= now:
             return False
         self.shelves.put(job, State.RESERVED, now + self.retry_after)

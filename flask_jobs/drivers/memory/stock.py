@@ -41,7 +41,7 @@ class Stock(KeepsLocks):
         """Locks, limits and counts in the same memory."""
         return self._beside
 
-    def held(self, reservation: Reservation) -> Job | None:
+    def job_of(self, reservation: Reservation) -> Job | None:
         """The reserved job, if this delivery is still its own."""
         job = self.shelves.jobs.get(reservation.envelope.id)
         is_held = job is not None and job.state is State.RESERVED and job.receipt == reservation.receipt
@@ -118,7 +118,7 @@ class Stock(KeepsLocks):
         return [queue for queue in queues if queue not in pauses]
 
     def _lease_of(self, reservation: Reservation) -> float | None:
-        job = self.held(reservation)
+        job = self.job_of(reservation)
         return None if job is None else job.at
 
     def _forget_ended(self, now: float) -> None:

@@ -29,12 +29,12 @@ from .checks import check_server
 from .client import Server
 from .failed import RedisFailedJobs
 from .following import RedisFollowing
-from .keys import Keys, member
+from .keys import SEPARATOR, Keys, member
 from .operators import RedisOperators
 from .pushing import Answers, push_all
 from .scripts import Argument, Scripts
 from .store import RedisStore
-from .values import decoded, followed, progress_text, reclaimed, reservation
+from .values import decoded, delivery, followed, progress_text, reclaimed, reservation
 
 WORK = b"work"
 """What an element of a notify list says when there is work; any other only says that it is time to look."""
@@ -100,12 +100,22 @@ class RedisDriver(RedisFollowing, RedisOperators, RedisFailedJobs, Renewable, Tr
         """Put back what the pop with this token holds: found by a scan of what is reserved, moved by one script."""
         kept, back = set(keep), 0
         for queue in self._known_queues():
-            held = [name for name, job_id in self._held(queue, token) if job_id not in kept]
+            held = [name for _, name, job_id in self._held(queue, token) if job_id not in kept]
             for start in range(0, len(held), PORTION):
                 # The later ones first, for each portion goes before all that is there.
                 portion = held[-PORTION - start : len(held) - start]
                 back += self._scripts.run("recover", queue, len(portion), *portion)
         return back
+
+    def held(self, token: str) -> list[Reservation]:
+        """What the pop with this token holds: found by a scan of what is reserved, read by one script per queue."""
+        found = [(lease, queue, name) for queue in self._known_queues() for lease, name, _ in self._held(queue, token)]
+        held: list[Reservation] = []
+        for start in range(0, len(found), PORTION):
+            portion = sorted(found)[start : start + PORTION]
+            names = [part for _, queue, name in portion for part in (queue, name)]
+            held += _held(self._scripts.run("held", len(portion), *names))
+        return held
 
     def renew(self, reservations: Sequence[Reservation]) -> list[Reservation]:
         """Extend the leases that live, one script for each portion."""
@@ -153,12 +163,12 @@ class RedisDriver(RedisFollowing, RedisOperators, RedisFailedJobs, Renewable, Tr
         answers: Answers = self._scripts.run("push", *portion)
         return answers
 
-    def _held(self, queue: str, token: str) -> list[tuple[bytes, str]]:
-        """Members and ids of what the token holds, in the order of the pop."""
+    def _held(self, queue: str, token: str) -> list[tuple[float, bytes, str]]:
+        """Leases, members and ids of what the token holds, by their leases, which tell the order of the pop."""
         pattern = member("[01]" + re.sub(r"([\\*?\[\]])", r"\\\1", token), "*")
         found = self._scan("ZSCAN", self._keys.of_queue("reserved", queue), "MATCH", pattern)
         held = sorted({(float(lease), name) for name, lease in zip(found[::2], found[1::2], strict=True)})
-        return [(name, decoded(name).rpartition("\x1f")[2]) for _, name in held]
+        return [(lease, name, decoded(name).rpartition(SEPARATOR)[2]) for lease, name in held]
 
 
 def _settled(answer: Any, order: Sequence[Settlement]) -> Settled:
@@ -169,6 +179,12 @@ def _settled(answer: Any, order: Sequence[Settlement]) -> Settled:
 
 def _joined(first: Settled, then: Settled) -> Settled:
     return Settled(first.stale + then.stale, first.followed + then.followed)
+
+
+def _held(answer: Any) -> list[Reservation]:
+    present, *parts = answer
+    now = float(present)
+    return [delivery(name, value, now) for name, value in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def _popped(answer: Any, token: str) -> Popped:

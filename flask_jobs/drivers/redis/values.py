@@ -127,6 +127,12 @@ def reservation(job_id: bytes, value: bytes, receipt: str, now: float) -> Reserv
     )
 
 
+def delivery(name: bytes, value: bytes, now: float) -> Reservation:
+    """The delivery of this name (see `member`) that is under way."""
+    receipt, _, job_id = name.rpartition(encoded(SEPARATOR))
+    return reservation(job_id, value, decoded(receipt), now)
+
+
 def reclaimed(job_id: bytes, value: bytes, charged: bytes) -> Reclaimed:
     """What a pop says of an expired lease that it took in."""
     fields = StoredFields.parse(value)

@@ -28,6 +28,7 @@ _PARTS = (
     "popping",
     "room",
     "settling",
+    "holding",
     "leases",
     "waiting",
     "operating",
@@ -46,6 +47,7 @@ from .batches import RunsBatchesContract  # noqa: E402 - asserts are rewritten o
 from .chains import RunsChainsContract  # noqa: E402
 from .claims import CapabilityContract  # noqa: E402
 from .failing import StoresFailedJobsContract  # noqa: E402
+from .holding import HoldingContract  # noqa: E402
 from .keys import HoldsKeysContract  # noqa: E402
 from .leases import LeaseContract, RenewableContract  # noqa: E402
 from .operating import (  # noqa: E402
@@ -65,7 +67,16 @@ from .transactions import TransactionalContract  # noqa: E402
 from .waiting import WaitContract  # noqa: E402
 
 
-class Core(CapabilityContract, PushContract, PopContract, RoomContract, SettleContract, LeaseContract, WaitContract):
+class Core(
+    CapabilityContract,
+    PushContract,
+    PopContract,
+    RoomContract,
+    SettleContract,
+    LeaseContract,
+    HoldingContract,
+    WaitContract,
+):
     """What every driver promises."""
 
 

@@ -11,7 +11,7 @@ import pytest
 from ...driver import Driver, RunsBatches, StoresFailedJobs
 from ...envelope import Ack, After, BatchPush, Key, Push, Reservation, Role, StoredBatch, Ties
 from ...ids import new_id
-from .support import Advance, Contract, envelope, fail, pop, pop_one, release, roomy
+from .support import Advance, Contract, envelope, fail, pop, pop_one, release, roomy, timeless
 
 CALLBACKS = {Role.THEN: "shop.then", Role.CATCH: "shop.catch", Role.FINALLY: "shop.finally"}
 
@@ -75,6 +75,18 @@ class RunsBatchesContract(Contract):
         assert self.counts(batches, plan) == (3, 0, 0, 0)
         ids = [pop_one(driver).envelope.id for _ in range(3)]
         assert ids == [push.envelope.id for push in plan.members]
+
+    def test_a_member_is_held_with_its_batch_and_its_end_is_counted(self, driver: Driver, batches: RunsBatches) -> None:
+        plan, token = batch(2), new_id()
+        batches.push_batch(plan)
+        popped = pop(driver, token=token).reservations
+
+        held = driver.held(token)
+        driver.settle([Ack(reservation) for reservation in held])
+
+        assert timeless(held) == timeless(popped)
+        assert [reservation.envelope for reservation in held] == [plan.members[0].envelope]
+        assert self.counts(batches, plan) == (1, 1, 0, 0)
 
     def test_when_all_are_done_then_and_finally_follow_once(self, driver: Driver, batches: RunsBatches) -> None:
         plan = batch(3)

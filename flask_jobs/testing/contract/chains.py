@@ -9,7 +9,7 @@ import pytest
 from ...driver import Driver, RunsChains, StoresFailedJobs
 from ...envelope import Ack, After, ChainPush, Envelope, Followed, Key, Push, Pushed, Reservation, Room, Ties
 from ...ids import new_id
-from .support import Advance, Contract, envelope, fail, pop, pop_one, release
+from .support import Advance, Contract, envelope, fail, pop, pop_one, release, timeless
 
 
 def chain(
@@ -54,6 +54,20 @@ class RunsChainsContract(Contract):
         assert stored.waiting == tuple(link.envelope for link in plan.links[1:])
         assert plan.catch is not None
         assert stored.catch == plan.catch.envelope
+
+    def test_a_link_is_held_with_its_place_and_its_end_pushes_the_next_one(
+        self, driver: Driver, chains: RunsChains
+    ) -> None:
+        plan, token = chain(2), new_id()
+        chains.push_chain(plan)
+        popped = pop(driver, token=token).reservations
+
+        held = driver.held(token)
+        settled = driver.settle([Ack(reservation) for reservation in held])
+
+        assert timeless(held) == timeless(popped)
+        assert [reservation.envelope for reservation in held] == [plan.links[0].envelope]
+        assert [followed.envelope for followed in settled.followed] == [plan.links[1].envelope]
 
     @pytest.mark.parametrize("skipped", [False, True])
     def test_the_end_of_a_link_pushes_the_next_one_until_none_is_left(

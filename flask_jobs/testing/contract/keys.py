@@ -8,7 +8,7 @@ from ...driver import Driver, HoldsKeys, StoresFailedJobs
 from ...envelope import Ack, After, Key, Push, Pushed, Ties
 from ...errors import KeyHeld
 from ...ids import new_id
-from .support import Advance, Contract, envelope, fail, pop, pop_one, release, roomy
+from .support import Advance, Contract, envelope, fail, pop, pop_one, release, roomy, timeless
 
 
 def keyed(text: str = "invoice:7", *, until_processing: bool = False, seconds: float | None = None) -> Push:
@@ -49,6 +49,18 @@ class HoldsKeysContract(Contract):
         ]
         assert keys.holder(digest(first)) == first.envelope.id
         assert driver.size("default").ready == 2
+
+    def test_a_job_is_held_with_its_key_and_its_end_gives_that_back(self, driver: Driver, keys: HoldsKeys) -> None:
+        job, token = keyed(seconds=self.lease), new_id()
+        driver.push([job])
+        popped = pop(driver, token=token).reservations
+
+        held = driver.held(token)
+        driver.settle([Ack(reservation) for reservation in held])
+
+        assert timeless(held) == timeless(popped)
+        assert [reservation.envelope for reservation in held] == [job.envelope]
+        assert keys.holder(digest(job)) is None
 
     def test_jobs_of_one_push_hold_their_keys_against_each_other(self, driver: Driver) -> None:
         first, again = keyed(), keyed()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...driver import Driver, Renewable
 from ...envelope import Ack, After, At, Counters, Event, Sizes
 from ...ids import new_id
-from .support import Advance, Contract, id_list, pop, pop_ids, pop_one, push, release, roomy
+from .support import Advance, Contract, id_list, pop, pop_ids, pop_one, push, release, roomy, timeless
 
 
 class LeaseContract(Contract):
@@ -194,6 +194,28 @@ class RenewableContract(Contract):
 
         assert driver.renew([late]) == [late]
         assert second.renew([current]) == []
+
+    def test_what_was_renewed_is_held_as_it_was_popped(
+        self, driver: Renewable, second: Driver, advance: Advance
+    ) -> None:
+        push(driver, 3)
+        push(driver, front=True)
+        token = new_id()
+        popped = pop(driver, room=roomy(), token=token).reservations
+        advance(self.lease * 0.7)
+        driver.renew(popped)
+        advance(self.lease * 0.7)
+
+        assert len(popped) == 4
+        assert timeless(second.held(token)) == timeless(popped)
+
+    def test_renewed_leases_end_in_the_order_in_which_they_were_named(self, driver: Renewable) -> None:
+        push(driver, 3)
+        token = new_id()
+        popped = pop(driver, room=roomy(), token=token).reservations
+        driver.renew(popped[::-1])
+
+        assert timeless(driver.held(token)) == timeless(popped[::-1])
 
     def test_a_renewal_counts_nothing(self, driver: Renewable) -> None:
         push(driver)

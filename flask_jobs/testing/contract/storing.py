@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 
 import pytest
 
-from ... import clock, ids
+from ... import clock, ids, restarts
 from ...driver import Clearable, Inspectable, KeepsLocks, Renewable, StoresFailedJobs
 from ...envelope import Ack, After, Room, Settlement
 from ...errors import InvalidArgument
@@ -392,6 +392,32 @@ class StoreContract:
         counts = [count for some in at_once(store, other, add) for count in some]
 
         assert sorted(counts) == list(range(1, THREADS * 10 + 1))
+
+    # Restarts
+
+    def test_workers_are_asked_to_restart_by_a_mark_that_everybody_sees(self, store: Store, other: Store) -> None:
+        marks = [restarts.asked(other)]
+        for _ in range(3):
+            restarts.ask(store)
+            marks.append(restarts.asked(other))
+
+        assert marks[0] == 0
+        assert len(set(marks)) == 4
+        assert [restarts.is_asked(other, mark) for mark in marks] == [True, True, True, False]
+
+    def test_a_mark_that_has_ended_restarts_nobody_and_the_next_one_does(self, store: Store, other: Store) -> None:
+        restarts.ask(store)
+        mark = restarts.asked(store)
+        store.clear(restarts.KEY)
+
+        assert not restarts.is_asked(other, mark)
+        restarts.ask(store)
+        assert restarts.is_asked(other, mark)
+
+    def test_a_mark_lasts_longer_than_any_worker(self, store: Store, other: Store) -> None:
+        restarts.ask(store)
+
+        assert other.tally(restarts.KEY, 0, seconds=1).left > 365 * 86_400
 
     def wait_for_a_window(self, advance: Advance, *, length: float | None = None) -> float:
         """Let time pass until the next window begins, and give its beginning."""

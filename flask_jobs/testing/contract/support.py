@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -112,6 +113,11 @@ def roomy(limit: int = 50, *, names: Iterable[str] = ("shop.send-invoice",)) -> 
 def id_list(reservations: Iterable[Reservation]) -> list[str]:
     """The ids of the jobs."""
     return [reservation.envelope.id for reservation in reservations]
+
+
+def timeless(reservations: Iterable[Reservation]) -> list[Reservation]:
+    """The reservations without the present of the call that gave them, so that two such calls can be compared."""
+    return [replace(reservation, now=0.0) for reservation in reservations]
 
 
 def release(reservation: Reservation, due: When, *, counters: Counters | None = None) -> Release:

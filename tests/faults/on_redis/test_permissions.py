@@ -59,6 +59,7 @@ def live_through_everything(url):
     driver.settle([fail(held)])
     token = new_id()
     pop(driver, token=token)
+    assert len(driver.held(token)) == 1
     assert driver.recover(token) == 1
     driver.pause("default")
     assert driver.paused()

@@ -108,6 +108,7 @@ def test_f34_every_call_fails_with_an_error_of_the_librarys_own(open_driver):
         lambda: driver.pop(["default"], "token", Room()),
         lambda: driver.exchange([], ["default"], "token", Room()),
         lambda: driver.recover("token"),
+        lambda: driver.held("token"),
         lambda: driver.wait(["default"], timeout=5.0, stopping=lambda: False),
         lambda: driver.size("default"),
         lambda: driver.prepare(),

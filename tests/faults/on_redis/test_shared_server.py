@@ -117,6 +117,7 @@ def test_f37_workers_of_a_full_server_go_on_and_free_memory(full_server, open_dr
     assert driver.settle([release(first, After(60.0)), fail(second)]).stale == ()
     token = new_id()
     pop(driver, room=roomy(5), token=token)
+    assert len(driver.held(token)) == 5
     assert driver.recover(token) == 5
     assert driver.settle([Ack(held) for held in others]).stale == ()
     assert driver.retry(second.envelope.id, new_id())
@@ -243,6 +244,18 @@ def test_f37_damaged_data_of_a_running_job_becomes_a_failed_entry(driver, client
     assert stale == ()
     assert driver.count_failed() == 2
     assert driver.size("default") == Sizes()
+
+
+def test_f37_damaged_data_of_a_running_job_is_not_told_as_held_and_hides_no_other(driver, client, prefix):
+    bad, good = push(driver, 2)
+    token = new_id()
+    pop(driver, room=roomy(), token=token)
+    client.hset(f"{{{prefix}:redis}}:jobs", bad, "garbage")
+
+    held = driver.held(token)
+
+    assert id_list(held) == [good]
+    assert driver.recover(token, keep=[good]) == 1
 
 
 def test_f37_a_body_that_is_no_text_is_popped_for_the_worker_to_judge(driver, client, prefix):

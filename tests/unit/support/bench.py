@@ -10,7 +10,7 @@ from blinker import NamedSignal
 
 from flask_jobs import events
 from flask_jobs.drivers.memory import MemoryDriver
-from flask_jobs.envelope import Envelope, Exchange, Popped, Push, Room, Settled, Settlement
+from flask_jobs.envelope import Envelope, Exchange, Popped, Push, Reservation, Room, Settled, Settlement
 from flask_jobs.errors import ConnectionLost
 from flask_jobs.ids import new_id
 from flask_jobs.job import Job
@@ -56,6 +56,9 @@ class Store(MemoryDriver):
 
     def recover(self, token: str, keep: Any = ()) -> int:
         return self._called("recover", lambda: super(Store, self).recover(token, keep))
+
+    def held(self, token: str) -> list[Reservation]:
+        return self._called("held", lambda: super(Store, self).held(token))
 
     def renew(self, reservations: Any) -> Any:
         return self._called("renew", lambda: super(Store, self).renew(reservations))
