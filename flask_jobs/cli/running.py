@@ -98,7 +98,7 @@ def refuse_green_threads() -> None:
     monkey = sys.modules.get("gevent.monkey")
     if monkey is not None and monkey.is_module_patched("threading"):
         raise ConfigurationError(
-            "gevent has patched the standard library, and with greenlets no time limit could be enforced and no stop be "
+            "gevent has patched the standard library, and with greenlets no time limit could be enforced and no stop "
             "obeyed. Run the worker without the patch; for jobs that wait on the network there is --threads."
         )
 

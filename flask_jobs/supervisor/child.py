@@ -106,7 +106,7 @@ class Child:
         return list(Stop)[self.slate.reason] if self.slate.status is Status.LEAVING else None
 
     def ended(self) -> Ended | None:
-        """How it ended, None while it lives. Whatever is left of its group is ended first, for then its name is free."""
+        """How it ended, None while it lives. What is left of its group is ended before the group's number is free."""
         if hasattr(os, "waitid"):
             self._notice_freezing()
             if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:

@@ -1,4 +1,4 @@
-"""The loop that takes jobs from a driver and runs them, in the thread that calls it, and what a process is around it."""
+"""The loop that takes jobs from a driver and runs them in the thread that calls it, and the process around it."""
 
 from .alarm import Cutter
 from .assignment import Assignment, Supervised
@@ -6,7 +6,7 @@ from .crew import Crew
 from .loop import Worker
 from .memory import too_much
 from .ordering import check_ordering
-from .post import Post
+from .post import Post, spared
 from .settings import Stop, WorkerSettings
 from .signals import PauseSignals
 
@@ -21,5 +21,6 @@ __all__ = [
     "Worker",
     "WorkerSettings",
     "check_ordering",
+    "spared",
     "too_much",
 ]

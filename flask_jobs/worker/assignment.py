@@ -39,7 +39,7 @@ class Assignment:
 
     @classmethod
     def take(cls, environment: MutableMapping[str, str] = os.environ) -> Assignment | None:
-        """The assignment of this process, None if it has no supervisor. It is taken out, for jobs start processes too."""
+        """That of this process, None if it has no supervisor. It is taken out, for jobs start processes as well."""
         text = environment.pop(VARIABLE, None)
         if text is None:
             return None

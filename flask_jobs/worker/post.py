@@ -19,8 +19,8 @@ class Post:
     """What surrounds one worker; alone in its process, nothing does.
 
     `lane` is where it notes what it holds. `is_held_back` says whether it is to take no job for now, `why_leave` why
-    it is to end after its current job, if it is, and `is_hurried` whether a signal means to cut it short (None: the second
-    one does). `errands` are ids of failed jobs whose `failed()` method is still to be called.
+    it is to end after its current job, if it is, and `is_hurried` whether a signal means to cut it short (None: the
+    second one does). `errands` are ids of failed jobs whose `failed()` method is still to be called.
     """
 
     lane: NoLane = field(default_factory=NoLane)

@@ -14,9 +14,9 @@ class WorkerSettings:
 
     `queues` in order of priority. `sleep`: the longest wait between two looks. `once`: look once, run what is
     found. `stop_when_empty`: end when nothing is due; jobs that wait for their time do not count. `max_jobs` and
-    `max_time` (seconds) end it after so much, `recycle_after` jobs for a fresh process to take over. `give_up_after`: end when the store has been away for so many
-    seconds in one stretch. `renew`: keep the leases of running jobs alive. `retry_after`: how long a lease lasts if
-    the driver does not say.
+    `max_time` (seconds) end it after so much, `recycle_after` jobs for a fresh process to take over. `give_up_after`:
+    end when the store has been away for so many seconds in one stretch. `renew`: keep the leases of running jobs alive.
+    `retry_after`: how long a lease lasts if the driver does not say.
     """
 
     queues: tuple[str, ...]

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class PauseSignals:
-    """Remembers which of the two came last. Under a supervisor, which takes them itself, it only keeps them harmless."""
+    """Remembers which of the two came last. Under a supervisor, which acts on them itself, it makes them harmless."""
 
     def __init__(self) -> None:
         self._is_paused = False
