@@ -191,7 +191,8 @@ def _outlasts(timeout: float, lease: float | None, reservation: Reservation) -> 
     limit = f"timeout {timeout:g} s" if timeout else "no timeout"
     return ConfigurationError(
         f"{reservation.envelope.name} has {limit}, which is not below retry_after {lease:g} s, and renew is off: it "
-        "could be started a second time beside itself. Lower the timeout, raise retry_after, or turn renew on; then retry it."
+        "could be started a second time beside itself. Lower the timeout, raise retry_after, or turn renew on, and "
+        "then retry it."
     )
 
 

@@ -33,7 +33,8 @@ LEFT = -1.0
 
 _MAGIC = b"slate-1\0"
 _HEADER = 64
-_STATUS, _REASON, _ORDERS = 8, 9, 10
+_STATUS, _REASON, _ORDERS, _ERRANDS = 8, 9, 10, 12
+_COUNT = struct.Struct("<I")
 
 _LANE = 2 * 32_768 + 4_096
 _CURRENT, _IN_USE, _RENEWED, _ASKING, _RUNNING, _RECORDS = 0, 1, 8, 64, 192, 4_096
@@ -330,6 +331,15 @@ class Slate:
         """The worker ends, of its own accord or because it was told."""
         self._memory[_REASON] = reason
         self._memory[_STATUS] = Status.LEAVING
+
+    @property
+    def errands(self) -> int:
+        """How many errands the worker has run."""
+        return int(_COUNT.unpack_from(self._memory, _ERRANDS)[0])
+
+    def count_errand(self) -> None:
+        """One more errand is run."""
+        _COUNT.pack_into(self._memory, _ERRANDS, self.errands + 1)
 
     def order(self, order: Order, *, wanted: bool = True) -> None:
         """Give an order, or take it back."""

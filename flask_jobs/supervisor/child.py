@@ -20,10 +20,6 @@ from .verdicts import Kill
 _NOT_INHERITED = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
-# Errands of which it is kept that they were sent, to send those again that a worker did not come to.
-_REMEMBERED = 100
-
-
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a process ended: with an exit code, or by a signal."""
@@ -56,7 +52,8 @@ class Child:
         self._renewed: dict[int, tuple[int, float]] = {}
         self._lost: set[tuple[str, str]] = set()
         self._seen: dict[int, tuple[View, float]] = {}
-        self.errands: deque[str] = deque(maxlen=_REMEMBERED)
+        self._errands: deque[str] = deque()
+        self._errands_run = 0
 
     @classmethod
     def start(cls, slot: int, command: Sequence[str], *, lanes: int, errands: Sequence[str]) -> Child:
@@ -82,7 +79,7 @@ class Child:
             os.close(memory)
             os.close(reading)
         child = cls(slot, process, slate, writing)
-        child.errands.extend(errands)
+        child._errands.extend(errands)
         return child
 
     @property
@@ -125,6 +122,14 @@ class Child:
     def order(self, order: Order, *, wanted: bool = True) -> None:
         """Give it an order, or take it back."""
         self.slate.order(order, wanted=wanted)
+
+    @property
+    def errands(self) -> deque[str]:
+        """Those that it was given and has not run."""
+        while self._errands and self._errands_run < self.slate.errands:
+            self._errands.popleft()
+            self._errands_run += 1
+        return self._errands
 
     def send(self, job_id: str) -> bool:
         """Give it an errand; says whether it can still be told."""
@@ -176,9 +181,10 @@ class Child:
         return (held.id, held.receipt) in self._lost
 
     def _notice_freezing(self) -> None:
-        change = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)
-        if change is not None:
-            self.is_frozen = change.si_code == os.CLD_STOPPED
+        with contextlib.suppress(ChildProcessError):  # it has ended, which is another question
+            change = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG)
+            if change is not None:
+                self.is_frozen = change.si_code == os.CLD_STOPPED
 
     def _end_group(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -7,7 +7,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .. import clock, log
 from ..driver import Driver, Renewable
@@ -54,7 +54,7 @@ class SupervisorSettings:
     give_up_after: float | None = None
     renew: bool = True
     retry_after: float = 90.0
-    defaults: WorkerDefaults = WorkerDefaults()
+    defaults: WorkerDefaults = field(default_factory=WorkerDefaults)
 
 
 class Supervisor:

@@ -120,6 +120,7 @@ class Supervised:
                 why_leave=self._reason,
                 is_hurried=lambda: self._slate.is_ordered(Order.HURRY),
                 errands=self._lifeline.errands if number == 0 else deque(),
+                errand_is_run=self._slate.count_errand,
             )
             for number in range(self._lanes)
         ]

@@ -221,6 +221,7 @@ class Worker:
             finally:
                 self._lane.leave()
             errands.popleft()
+            self._post.errand_is_run()
 
     def _run_last_errands(self) -> None:
         try:

@@ -20,7 +20,8 @@ class Post:
 
     `lane` is where it notes what it holds. `is_held_back` says whether it is to take no job for now, `why_leave` why
     it is to end after its current job, if it is, and `is_hurried` whether a signal means to cut it short (None: the
-    second one does). `errands` are ids of failed jobs whose `failed()` method is still to be called.
+    second one does). `errands` are ids of failed jobs whose `failed()` method is still to be called;
+    `errand_is_run` takes note of each.
     """
 
     lane: NoLane = field(default_factory=NoLane)
@@ -28,6 +29,7 @@ class Post:
     why_leave: Callable[[], Stop | None] = lambda: None
     is_hurried: Callable[[], bool] | None = None
     errands: deque[str] = field(default_factory=deque)
+    errand_is_run: Callable[[], None] = lambda: None
 
 
 A = TypeVar("A")
