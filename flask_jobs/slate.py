@@ -96,6 +96,7 @@ class Held:
     receipt: str
     queue: str
     name: str
+    attempt: int
     state: State
 
 
@@ -209,7 +210,10 @@ class Lane(NoLane):
     def answered(self, token: str, reservations: Sequence[Reservation]) -> None:
         """It has brought these; all that was held before is settled."""
         asked = _TOKEN.unpack_from(self._memory, self._at + _ASKING)[1]
-        jobs = [[held.envelope.id, held.receipt, held.envelope.queue, held.envelope.name] for held in reservations]
+        jobs = [
+            [held.envelope.id, held.receipt, held.envelope.queue, held.envelope.name, held.attempt]
+            for held in reservations
+        ]
         text = json.dumps([token, asked, jobs]).encode()
         if len(jobs) > MOST or len(text) > _RECORD_SIZE - _TEXT:
             raise ValueError(f"A lane holds at most {MOST} jobs, not {len(jobs)}.")
@@ -383,8 +387,8 @@ class Slate:
             return None
         token, asked, jobs = json.loads(text)
         held = tuple(
-            Held(job_id, receipt, queue, name, State(state))
-            for (job_id, receipt, queue, name), state in zip(jobs, states, strict=True)
+            Held(job_id, receipt, queue, name, attempt, State(state))
+            for (job_id, receipt, queue, name, attempt), state in zip(jobs, states, strict=True)
         )
         return View(number, serial, None if asking == token else asking, token, asked, held, running, in_use)
 

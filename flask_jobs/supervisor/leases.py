@@ -89,4 +89,4 @@ class Keeper:
 def delivery(held: Held) -> Reservation:
     """What names the delivery to a driver, without the rest of the job."""
     envelope = Envelope(held.id, held.name, held.queue, body="")
-    return Reservation(envelope, Counters(attempts=1), held.receipt, now=0.0, pushed_at=0.0)
+    return Reservation(envelope, Counters(attempts=held.attempt), held.receipt, now=0.0, pushed_at=0.0)

@@ -221,7 +221,7 @@ class Supervisor:
         """Settle what the process held, and see what follows."""
         now, lanes, why = clock.monotonic(), tuple(child.views()), child.why_killed
         late = frozenset(view.number for view in lanes if why is Kill.TIMEOUT and timed_out(view, self._rules, now=now))
-        estate = Estate(lanes, self._cause(child, ended), why is not None, late, died=now)
+        estate = Estate(lanes, self._cause(child, ended), why is not None, why is Kill.LEASE, late, died=now)
         self._undertaker.settle(estate)
         self._errands.extend(child.errands)
         stop = None if why is not None else child.stop

@@ -26,7 +26,8 @@ from ..slate import Held, State, View
 from ..threads import start_deaf
 from ..worker.alarm import time_is_up
 from ..worker.pause import Outage, pause
-from ..worker.telling import Teller
+from ..worker.telling import LEASE_PASSED, Teller
+from .leases import delivery
 
 logger = logging.getLogger(__name__)
 
@@ -35,12 +36,13 @@ logger = logging.getLogger(__name__)
 class Estate:
     """What a worker process has left: its lanes, how it died, and whether a supervisor has ended it on purpose.
 
-    `timed_out` are the lanes whose job was past its time limit. `died`: when, on the monotonic clock.
+    `lost_lease`: that was because of a lease. `timed_out` are the lanes whose job was past its time limit. `died`: when, on the monotonic clock.
     """
 
     lanes: tuple[View, ...]
     cause: str
     on_purpose: bool
+    lost_lease: bool
     timed_out: frozenset[int]
     died: float
 
@@ -84,6 +86,7 @@ class Undertaker:
         self, driver: Driver, events: Events, *, defaults: WorkerDefaults, errand: Callable[[str], None]
     ) -> None:
         self._driver = driver
+        self._events = events
         self._defaults = defaults
         self._teller = Teller(events, lambda attempt, fail, error: errand(fail.reservation.envelope.id))
         self._waiting: queue.SimpleQueue[Estate] = queue.SimpleQueue()
@@ -141,13 +144,17 @@ class Undertaker:
                 self._driver.recover(view.asking)
 
     def _settle_lane(self, estate: Estate, view: View) -> None:
-        told = {held.id: held for held in view.unsettled}
+        still_held = {reservation.envelope.id: reservation for reservation in self._driver.held(view.token)}
         ended: list[tuple[Attempt, Settlement]] = []
-        for reservation in self._driver.held(view.token):
-            held = told.get(reservation.envelope.id)
-            outcome = None if held is None else estate.judged(view, held)
-            if held is not None and outcome is not None:
+        for held in view.unsettled:
+            outcome = estate.judged(view, held)
+            # What the store no longer knows as held was settled by the worker's last breath, or is somebody else's: it
+            # says which, when it is asked to settle it.
+            reservation = still_held.get(held.id, delivery(held))
+            if outcome is not None and (held.id in still_held or isinstance(outcome, Done | Skipped)):
                 ended.append(self._decided(estate, view, held, reservation, outcome))
+            elif outcome is not None and estate.lost_lease:
+                self._events.settlement_lost(reservation, job=None, reason=LEASE_PASSED)
         settled = self._driver.settle([settlement for _, settlement in ended]) if ended else Settled()
         self._driver.recover(view.token)
         self._teller.tell_all(ended, settled)

@@ -11,6 +11,9 @@ from ..events import Events
 from ..executor import Attempt
 from ..outcome import Interrupted, Skipped, TimedOut
 
+LEASE_PASSED = "its lease had passed to somebody else"
+"""Why a settlement comes too late."""
+
 Hook = Callable[[Attempt, Fail, BaseException], None]
 """Sees to the `failed()` method of a job that has failed for good."""
 
@@ -27,7 +30,7 @@ class Teller:
         late = {settlement.reservation.receipt for settlement in settled.stale}
         for attempt, settlement in ended:
             if settlement.reservation.receipt in late:
-                self.tell_lost(attempt, settlement, "its lease had passed to somebody else", known=True)
+                self.tell_lost(attempt, settlement, LEASE_PASSED, known=True)
             else:
                 self.tell(attempt, settlement)
         for followed in settled.followed:
