@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import signal
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -70,7 +72,7 @@ class Supervisor:
     ) -> None:
         retry_after = driver.retry_after if isinstance(driver, Renewable) else settings.retry_after
         self._settings = settings
-        self._rules = Rules(retry_after=retry_after, patience=settings.defaults.timeout or 0.0)
+        self._rules = Rules(retry_after=retry_after, patience=_patience(settings.defaults.timeout))
         self._ear = Ear(why_leave)
         self._errands: deque[str] = deque()
         self._undertaker = Undertaker(driver, events, defaults=settings.defaults, errand=self._errands.append)
@@ -111,6 +113,7 @@ class Supervisor:
                 self._look_after(slot)
             self._send_errands()
             self._manager.beat()
+            _reap_the_adopted({child.pid for child in self._children()})
         except Exception:  # a bug in here must not leave the workers alone
             log.complain(logger, "A turn of the supervisor failed; going on.")
 
@@ -272,3 +275,17 @@ class Supervisor:
             self._undertaker.give_up()
         if self._errands:
             logger.warning("failed() of %d jobs was not called.", len(self._errands))
+
+
+def _patience(timeout: float | None) -> float:
+    # What comes with a time limit of its own is to meet that first.
+    return timeout + 5.0 if timeout else 0.0
+
+
+def _reap_the_adopted(known: set[int]) -> None:
+    """As the first process of a container, take note of the end of what others have left behind."""
+    if os.getpid() != 1 or not hasattr(os, "waitid"):
+        return
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid not in known:
+            os.waitpid(ended.si_pid, 0)
