@@ -41,10 +41,18 @@ class Pushing:
         """Store what is new, in portions; says of each push whether it was stored."""
         # The first statement is a write: a read that turns into a write fails at once if others wrote in between.
         self._prune(transaction, pushes)
+        if isinstance(transaction, OwnTransaction):
+            self.queue_for_keys(transaction, pushes)
         pushed: list[Pushed] = []
         for start in range(0, len(pushes), PORTION):
             pushed += self.store_portion(transaction, pushes[start : start + PORTION])
         return pushed
+
+    def queue_for_keys(self, transaction: Transaction, pushes: Sequence[Push]) -> None:
+        """Before unique keys are taken one by one: wait for others that take some of the same in another order.
+
+        Here nothing has to be done, for SQLite lets one transaction write at a time.
+        """
 
     def _prune(self, transaction: Transaction, pushes: Sequence[Push]) -> None:
         if self._locks_anyway or isinstance(transaction, OwnTransaction):
