@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from . import batches, transactions
 from .connections import Connections
+from .control import running
 from .dispatched import Dispatched, Options, Status
 from .driver import Driver, HoldsKeys, RunsBatches, RunsChains, RunsInline, Transactional
 from .envelope import After, BatchPush, ChainPush, Package, Push, Pushed, Role, pushes_in
@@ -126,7 +127,9 @@ class Dispatcher:
         target = self.envelopes.target(None, options)
         members = self.envelopes.members(jobs, batch_id, target, options)
         item = self._packed(target, BatchPush(batch_id, members), Dispatched(batch_id, Status.PUSHED), ())
-        answers = _runs_batches(target).add_to_batch(batch_id, members)
+        adding = running.get(None)
+        by = None if adding is None else adding.id
+        answers = _runs_batches(target).add_to_batch(batch_id, members, by=by)
         if answers is None:
             raise InvalidArgument(f"Nothing can be added to the batch {batch_id}: it has finished, or there is none.")
         self._note(item, members, answers)

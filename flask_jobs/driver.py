@@ -165,8 +165,12 @@ class RunsBatches(Driver):
         """
 
     @abstractmethod
-    def add_to_batch(self, batch_id: str, members: Sequence[Push]) -> list[Pushed] | None:
-        """Push more members; None if there is no such batch or it has finished."""
+    def add_to_batch(self, batch_id: str, members: Sequence[Push], *, by: str | None = None) -> list[Pushed] | None:
+        """Push more members; None if there is no such batch or it has finished.
+
+        Where members are pushed in portions, the batch does not finish in between. `by` is the running job that adds
+        them, if one does: should it end, or its worker, before the last portion, the batch waits for that no longer.
+        """
 
     @abstractmethod
     def batch(self, batch_id: str) -> StoredBatch | None:

@@ -98,9 +98,9 @@ class SyncDriver(RunsInline, HoldsKeys, RunsChains, RunsBatches):
         """A chain that is being run."""
         return self._desk.chain(chain_id)
 
-    def add_to_batch(self, batch_id: str, members: Sequence[Push]) -> list[Pushed] | None:
+    def add_to_batch(self, batch_id: str, members: Sequence[Push], *, by: str | None = None) -> list[Pushed] | None:
         """Take in more members."""
-        return self._desk.add_to_batch(batch_id, members)
+        return self._desk.add_to_batch(batch_id, members, by=by)
 
     def batch(self, batch_id: str) -> StoredBatch | None:
         """A batch that runs or ran not long ago."""

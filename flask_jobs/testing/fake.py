@@ -275,9 +275,9 @@ class _RecordingDriver(MemoryDriver):
         self._record_stored(batch.members, answers)
         return answers
 
-    def add_to_batch(self, batch_id: str, members: Sequence[Push]) -> list[Pushed] | None:
+    def add_to_batch(self, batch_id: str, members: Sequence[Push], *, by: str | None = None) -> list[Pushed] | None:
         """Store more members and record them as jobs."""
-        answers = super().add_to_batch(batch_id, members)
+        answers = super().add_to_batch(batch_id, members, by=by)
         self._record_stored(members, answers or ())
         return answers
 

@@ -58,7 +58,7 @@ class Packages(Access, HoldsKeys, RunsChains, RunsBatches):
         return repeated(batch.members) if answers is None else answers
 
     @repeated_if_overtaken
-    def add_to_batch(self, batch_id: str, members: Sequence[Push]) -> list[Pushed] | None:
+    def add_to_batch(self, batch_id: str, members: Sequence[Push], *, by: str | None = None) -> list[Pushed] | None:
         """Push more members, in one transaction; None if there is no such batch or it has finished."""
         check_names(members)
         try:

@@ -87,7 +87,7 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
             self._call_back(batch.id)
             return answers
 
-    def add_to_batch(self, batch_id: str, members: Sequence[Push]) -> list[Pushed] | None:
+    def add_to_batch(self, batch_id: str, members: Sequence[Push], *, by: str | None = None) -> list[Pushed] | None:
         """Push more members, unless the batch has finished."""
         for push in members:
             queue_name(push.envelope.queue)
