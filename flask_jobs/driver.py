@@ -186,7 +186,10 @@ class RunsBatches(Driver):
 
     @abstractmethod
     def prune_batches(self, *, older_than: float, limit: int = PORTION) -> int:
-        """Delete up to `limit` batches that finished at least `older_than` seconds ago and have no callback left."""
+        """Delete up to `limit` batches that finished at least `older_than` seconds ago and that nobody will ask for.
+
+        Kept is what has a callback left, or a failed member that has not been retried with success or forgotten.
+        """
 
 
 class TracksProgress(Driver):

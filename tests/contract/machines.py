@@ -360,7 +360,8 @@ class BatchesMachine(Machine):
 
     @rule()
     def prune(self):
-        over = [id_ for id_, tally in self.tallies.items() if tally.finished and not self.waiting_for(id_)]
+        finished = [id_ for id_, tally in self.tallies.items() if tally.finished and not tally.counts["failed"]]
+        over = [id_ for id_ in finished if not self.waiting_for(id_)]
         assert self.driver.prune_batches(older_than=0.0) == len(over)
         for id_ in over:
             assert self.driver.batch(id_) is None

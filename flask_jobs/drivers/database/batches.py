@@ -84,7 +84,7 @@ class Batches:
         return transaction.run(self._statements.cancel, {"batch": batch_id}) > 0
 
     def prune(self, transaction: Transaction, age: float, limit: int) -> int:
-        """Delete batches that finished so many seconds ago and have no callback left."""
+        """Delete batches that finished so many seconds ago and have neither callback nor failed member left."""
         ids = [str(id_) for (id_,) in transaction.rows(self._statements.over, {"age": age, "limit": limit})]
         if ids:
             transaction.run_many(self._statements.delete, [{"batch": id_} for id_ in ids])
@@ -182,5 +182,7 @@ def _update() -> sa.Update:
 
 def _over(compile_: Compiler) -> sa.Select[Any]:
     is_old = batches.c.finished_at <= compile_.now - parameter("age", sa.Double)
-    over = sa.select(batches.c.id).where(is_old, batches.c.callbacks == constant(0))
+    # A failed member that is retried with success or forgotten is not counted as failed any more.
+    is_left_alone = (batches.c.callbacks == constant(0), batches.c.failed == constant(0))
+    over = sa.select(batches.c.id).where(is_old, *is_left_alone)
     return over.order_by(batches.c.finished_at)

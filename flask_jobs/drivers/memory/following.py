@@ -119,7 +119,7 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
             return True
 
     def prune_batches(self, *, older_than: float, limit: int = PORTION) -> int:
-        """Delete batches that finished long enough ago and have no callback left."""
+        """Delete batches that finished long enough ago and have neither callback nor failed member left."""
         age = validation.seconds(older_than, what="older_than")
         with self.changing:
             latest = self.now() - age
@@ -226,7 +226,8 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
 
 
 def _is_over(batch: StoredBatch, latest: float) -> bool:
-    return batch.finished_at is not None and batch.finished_at <= latest and not batch.callbacks
+    has_finished = batch.finished_at is not None and batch.finished_at <= latest
+    return has_finished and not batch.callbacks and not batch.failed
 
 
 def _all(pushes: Sequence[Push], *others: Push | None) -> Iterator[Push]:

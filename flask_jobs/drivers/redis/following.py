@@ -81,7 +81,7 @@ class RedisFollowing(HoldsKeys, RunsChains, RunsBatches):
         return bool(self._scripts.run("cancel_batch", batch_id))
 
     def prune_batches(self, *, older_than: float, limit: int = PORTION) -> int:
-        """Delete batches that finished long enough ago and have no callback left."""
+        """Delete batches that finished long enough ago and have neither callback nor failed member left."""
         age = seconds(older_than, what="older_than")
         return int(self._scripts.run("prune_batches", repr(age), min(limit, PORTION)))
 

@@ -293,6 +293,38 @@ class RunsBatchesContract(Contract):
         assert kept == 0
         assert batches.prune_batches(older_than=0) == 1
 
+    def test_a_batch_is_kept_while_a_failed_member_may_be_retried(self, driver: Driver, batches: RunsBatches) -> None:
+        assert isinstance(driver, StoresFailedJobs)
+        plan = batch(1)
+        batches.push_batch(plan)
+        driver.settle([fail(failed := pop_one(driver))])
+        self.called_back(driver)
+
+        kept = batches.prune_batches(older_than=0)
+        driver.retry(failed.envelope.id, new_id())
+        kept_for_the_retry = batches.prune_batches(older_than=0)
+        driver.settle([Ack(pop_one(driver))])
+
+        assert (kept, kept_for_the_retry) == (0, 0)
+        assert self.counts(batches, plan) == (0, 1, 0, 0)
+        assert batches.prune_batches(older_than=0) == 1
+
+    def test_a_batch_is_kept_no_longer_than_its_failed_members(self, driver: Driver, batches: RunsBatches) -> None:
+        assert isinstance(driver, StoresFailedJobs)
+        plan = batch(2, allow_failures=True)
+        batches.push_batch(plan)
+        driver.settle([fail(failed := pop_one(driver))])
+        driver.settle([fail(pop_one(driver))])
+        self.called_back(driver)
+
+        driver.forget(failed.envelope.id)
+        kept = batches.prune_batches(older_than=0)
+        driver.flush()
+        self.called_back(driver)
+
+        assert kept == 0
+        assert batches.prune_batches(older_than=0) == 1
+
     def test_f43_members_that_end_at_once_push_each_callback_once(
         self, driver: Driver, second: Driver, batches: RunsBatches
     ) -> None:

@@ -78,6 +78,11 @@ local function tell_chain(chain, link, queue, ending)
   end
 end
 
+-- Whether nobody will ask for it: a failed member may be retried until it is forgotten, and is counted otherwise then.
+local function is_over(batch)
+  return batch.finished ~= '' and batch.callbacks == 0 and batch.failed <= 0
+end
+
 local function load_batch(id)
   local batch = {id = id, key = base .. 'batch:' .. id, ran = {}}
   local counts = redis.pcall('HMGET', batch.key, unpack(COUNTS))
@@ -90,7 +95,7 @@ local function load_batch(id)
   for i, state in ipairs(call('HMGET', batch.key, unpack(STATES))) do
     batch[STATES[i]] = state or ''
   end
-  batch.was_over = batch.finished ~= '' and batch.callbacks == 0
+  batch.was_over = is_over(batch)
   return batch
 end
 
@@ -120,10 +125,10 @@ local function save(batch)
     end
   end
   call('HSET', batch.key, unpack(entries))
-  local is_over = batch.finished ~= '' and batch.callbacks == 0
-  if is_over and not batch.was_over then
+  local is_over_now = is_over(batch)
+  if is_over_now and not batch.was_over then
     call('ZADD', base .. 'batches:over', batch.finished, batch.id)
-  elseif batch.was_over and not is_over then
+  elseif batch.was_over and not is_over_now then
     call('ZREM', base .. 'batches:over', batch.id)
   end
 end
