@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from .dispatched import Dispatched, Options, Status
 from .driver import Driver, HoldsKeys, RunsBatches, RunsChains, RunsInline, Transactional
 from .envelope import After, BatchPush, ChainPush, Package, Push, Pushed, Role, pushes_in
 from .enveloping import Enveloper, Target, first
-from .errors import CapabilityMissing, InvalidArgument, PushFailed, Stored
+from .errors import CapabilityMissing, InvalidArgument, PushFailed, Stored, StoreRefused
 from .events import Events
 from .job import Job, require_job
 from .ledger import Reason
@@ -221,7 +222,18 @@ class Dispatcher:
         def add(batch_id: str, jobs: Iterable[Job]) -> int:
             return self.add_to_batch(batch_id, jobs, Options(connection=target.settings.name))
 
-        return batches.Batch(answer, driver, add)
+        return batches.Batch(answer, driver, add, partial(self._require_room, target.driver))
+
+    def _require_room(self, driver: Driver) -> None:
+        """Raise `StoreRefused` where a step of the driver's own would wait for the caller's transaction in vain."""
+        session = self._sessions().existing()
+        if session is None or not isinstance(driver, Transactional) or not driver.has_one_writer:
+            return
+        if any(driver.shares(engine) for engine in transactions.written(session)):
+            raise StoreRefused(
+                "The current transaction has written to the SQLite database that the batch is stored in, where one "
+                "transaction writes at a time: commit it first. Nothing was changed."
+            )
 
     def _session(self, options: Options) -> Session | None:
         if options.session is not None:

@@ -307,6 +307,9 @@ class StoresFailedJobs(Driver):
 class Transactional(Driver):
     """Can store jobs within a transaction of the application."""
 
+    has_one_writer: bool = False
+    """Whether one transaction writes at a time, so that the driver takes no step of its own beside one that has."""
+
     @abstractmethod
     def shares(self, engine: sa.Engine) -> bool:
         """Whether jobs can be pushed through a connection of this engine."""

@@ -25,7 +25,7 @@ from ...envelope import (
 )
 from ...validation import queue_name
 from .access import Access
-from .dialects import Dialect, Mysql, Postgresql, Watch
+from .dialects import Dialect, Mysql, Postgresql, Sqlite, Watch
 from .failed import FailedJobs
 from .following import Following
 from .mysql_pushing import MysqlPushing
@@ -85,6 +85,7 @@ class DatabaseDriver(
         self._one_trip = None
         if isinstance(self.dialect, Postgresql):
             self._one_trip = OneTrip(self, self.memory, self._popping, self.settling)
+        self.has_one_writer = isinstance(self.dialect, Sqlite)
         self._notify = notify
         self._app_engine = app_engine
         self._found_nothing = True

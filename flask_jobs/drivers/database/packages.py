@@ -90,7 +90,7 @@ class Packages(Access, HoldsKeys, RunsChains, RunsBatches):
 
     @repeated_if_overtaken
     def prune_batches(self, *, older_than: float, limit: int = PORTION) -> int:
-        """Delete up to `limit` batches that finished long enough ago and have neither callback nor failed member left."""
+        """Delete up to `limit` batches that finished long ago and have neither callback nor failed member left."""
         age = seconds(older_than, what="older_than")
         with self.writing() as transaction:
             return self.following.batches.prune(transaction, age, limit)
