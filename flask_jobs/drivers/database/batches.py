@@ -98,9 +98,13 @@ class Batches:
             return False
         batch, now = found
         stored = sum(answer.stored for answer in answers)
-        held = sum(answer.holder is not None for answer in answers)
+        held = [answer.id for answer in answers if answer.holder is not None]
+        self._pushing.use_up(transaction, held)
         after = replace(
-            batch, total=batch.total + stored + held, pending=batch.pending + stored, skipped=batch.skipped + held
+            batch,
+            total=batch.total + stored + len(held),
+            pending=batch.pending + stored,
+            skipped=batch.skipped + len(held),
         )
         self._update(transaction, batch, after, now)
         return True

@@ -96,6 +96,11 @@ class Pushing:
         """Insert one row with ties, unless its id is used or its key held."""
         return self.keys.insert(transaction, self._insert_tied, row)
 
+    def use_up(self, transaction: Transaction, ids: Sequence[str]) -> None:
+        """Remember the ids of jobs that were not stored and have been counted for all that, so that it happens once."""
+        if ids:
+            transaction.run_many(self._memory.using_up, [{"id": id_} for id_ in ids])
+
     def refuse_too_large(self, envelope: Envelope, text: str) -> None:
         """Raise `StoreRefused` if the server does not take a statement with this text for the job."""
 

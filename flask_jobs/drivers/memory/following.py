@@ -201,6 +201,8 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
         answers = [self.shelve(push) for push in members]
         stored = sum(answer.stored for answer in answers)
         held = sum(answer.holder is not None for answer in answers)
+        # Used up, so that each is counted once.
+        self.ended |= {answer.id: self.now() + self.remember_ids for answer in answers if answer.holder is not None}
         batch = self._batches[batch_id]
         batch.stored = replace(
             batch.stored,

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ...driver import Driver, RunsBatches, StoresFailedJobs
-from ...envelope import Ack, After, BatchPush, Key, Push, Reservation, Role, StoredBatch, Ties
+from ...envelope import Ack, After, BatchPush, Key, Push, Pushed, Reservation, Role, StoredBatch, Ties
 from ...ids import new_id
 from .support import Advance, Contract, envelope, fail, pop, pop_one, release, roomy
 
@@ -234,6 +234,23 @@ class RunsBatchesContract(Contract):
         batches.add_to_batch(plan.id, more)
 
         assert self.counts(batches, plan) == (2, 0, 0, 0)
+
+    def test_a_member_whose_key_is_held_is_skipped_once_however_often_it_is_added(
+        self, driver: Driver, batches: RunsBatches
+    ) -> None:
+        key = Key("k" * 64, "invoice:7")
+        driver.push([holder := Push(envelope(queue="other", ties=Ties(key=key)))])
+        plan = batch(1)
+        batches.push_batch(plan)
+        held = member(plan.id, key=key)
+
+        first = batches.add_to_batch(plan.id, [held])
+        again = batches.add_to_batch(plan.id, [held])
+
+        assert first == [Pushed(held.envelope.id, stored=False, holder=holder.envelope.id)]
+        assert again is not None
+        assert not again[0].stored
+        assert self.counts(batches, plan) == (1, 0, 0, 1)
 
     def test_a_cancelled_batch_finishes_without_then(self, driver: Driver, batches: RunsBatches) -> None:
         plan = batch(2)
