@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -48,11 +49,11 @@ class FakeQueue:
 
     def pushed(self, job: Wanted | None = None, where: Where | None = None) -> list[PushedJob]:
         """What was pushed, in order; of one kind, or all."""
-        found = list(self._pushed)
-        if job is not None:
-            names = self._names(job)  # also where nothing was pushed, so that a wrong name never passes
-            found = [p for p in found if p.name in names]
-        return [p for p in found if where is None or p.satisfies(where)]
+        return self._such(self._pushed, job, where)
+
+    def duplicates(self, job: Wanted | None = None, where: Where | None = None) -> list[PushedJob]:
+        """What was dropped, in order, because another job held its unique key: its `holder`."""
+        return self._such(self._refused, job, where)
 
     def has_pushed(self, job: Wanted, where: Where | None = None) -> bool:
         """Whether such a job was pushed."""
@@ -115,8 +116,7 @@ class FakeQueue:
 
     def assert_duplicate(self, job: Wanted, where: Where | None = None) -> None:
         """At least one such job was dropped, because another one held its unique key."""
-        names = self._names(job)
-        if not any(p.name in names and (where is None or p.satisfies(where)) for p in self._refused):
+        if not self.duplicates(job, where):
             refused = pushed_text(self._refused, nothing="No job was dropped for another one.")
             raise AssertionError(f"{_title(job)} was not dispatched as a duplicate{_such(where)}.\n{refused}")
 
@@ -211,10 +211,16 @@ class FakeQueue:
                 self._batches.append(PushedBatch(package, seen))
 
     def _note_refused(self, connection: str, push: Push, holder: str) -> None:
-        self._refused.append(self._seen(connection, push))
+        self._refused.append(replace(self._seen(connection, push), holder=holder))
 
     def _seen(self, connection: str, push: Push) -> PushedJob:
         return PushedJob(push, connection, self._now(), self._state)
+
+    def _such(self, found: Sequence[PushedJob], job: Wanted | None, where: Where | None) -> list[PushedJob]:
+        if job is not None:
+            names = self._names(job)  # also where nothing was pushed, so that a wrong name never passes
+            found = [p for p in found if p.name in names]
+        return [p for p in found if where is None or p.satisfies(where)]
 
     def _names(self, job: Wanted) -> set[str]:
         return {self._name(job), job} if isinstance(job, str) else {self._name(job)}
