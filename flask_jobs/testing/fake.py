@@ -44,7 +44,7 @@ class FakeQueue:
     def installed(cls, state: AppState) -> Iterator[FakeQueue]:
         """Within the block the app's connections lead here; an outer fake is back afterwards."""
         queue = cls(state)
-        with state.connections.diverted(queue._driver_of), state.dispatcher.refusing(queue._note_refused):
+        with state.connections.diverted(queue._driver_of), state.dispatcher.delivery.refusing(queue._note_refused):
             yield queue
 
     def pushed(self, job: Wanted | None = None, where: Where | None = None) -> list[PushedJob]:
