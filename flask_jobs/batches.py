@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 from .dispatched import Dispatched, Status
 from .driver import RunsBatches
-from .envelope import StoredBatch
 from .errors import BatchNotFound
 from .job import Job
+from .stored import StoredBatch
 
 
 class Batch:

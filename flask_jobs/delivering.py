@@ -8,9 +8,10 @@ from itertools import groupby
 
 from .dispatched import Status
 from .driver import Driver, RunsBatches, RunsChains, RunsInline
-from .envelope import After, BatchPush, ChainPush, Package, Push, Pushed, pushes_in
+from .envelope import After
 from .events import Events
 from .items import Item, answered
+from .pushes import BatchPush, ChainPush, Package, Push, Pushed, pushes_in
 
 Refusal = Callable[[str, Push, str], None]
 """Told the connection, the job that was dropped, and the id of the one that holds its unique key."""

@@ -10,13 +10,13 @@ from .connections import Connections
 from .delivering import Delivery
 from .dispatched import Dispatched, Options, Status
 from .driver import Driver, HoldsKeys, Transactional
-from .envelope import Package, pushes_in
 from .enveloping import Enveloper, Target, first
 from .errors import CapabilityMissing
 from .events import Events
 from .items import Item, answered, by_target, deferred, digest_of, id_of, wants_key
 from .job import Job, require_job
 from .ledger import Reason
+from .pushes import Package, pushes_in
 from .recovering import push_failed
 from .serializer import Serializer
 from .sessions import Sessions, named_session

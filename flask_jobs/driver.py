@@ -14,28 +14,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar
 
-from .envelope import (
-    BatchPush,
-    ChainPush,
-    Exchange,
-    FailedJob,
-    Hook,
-    Package,
-    Popped,
-    Progress,
-    Push,
-    Pushed,
-    Reservation,
-    Room,
-    Settled,
-    Settlement,
-    Sizes,
-    State,
-    StoredBatch,
-    StoredChain,
-    StoredJob,
-)
+from .envelope import Exchange, Hook, Popped, Progress, Reservation, Room, Settled, Settlement
+from .pushes import BatchPush, ChainPush, Package, Push, Pushed
 from .store import Store
+from .stored import FailedJob, Sizes, State, StoredBatch, StoredChain, StoredJob
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

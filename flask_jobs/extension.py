@@ -18,12 +18,13 @@ from flask import Flask
 from .dispatched import Dispatched, Options
 from .driver import Driver, RunsChains
 from .drivers import DriverFactory
-from .envelope import Role, StoredChain
 from .errors import PushFailed
 from .job import Job, Task
 from .limiters import LimiterFunction
 from .listeners import Listeners
+from .pushes import Role
 from .registry import Registry
+from .stored import StoredChain
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session, scoped_session, sessionmaker

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from .dispatched import Dispatched, Status
 from .driver import Driver
-from .envelope import BatchPush, ChainPush, Package, Push, pushes_in
+from .pushes import BatchPush, ChainPush, Package, Push, pushes_in
 
 
 @dataclass(slots=True, eq=False)

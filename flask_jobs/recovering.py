@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from .dispatched import Status
-from .envelope import pushes_in
 from .errors import PushFailed, Stored
 from .items import Item
+from .pushes import pushes_in
 
 recovery = logging.getLogger("flask_jobs.recovery")
 

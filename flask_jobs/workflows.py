@@ -11,10 +11,10 @@ from .delivering import run_here
 from .dispatched import Dispatched, Options, Status
 from .dispatcher import Dispatcher
 from .driver import Driver, RunsBatches, RunsChains, Transactional
-from .envelope import BatchPush, Role
 from .enveloping import Target
 from .errors import CapabilityMissing, InvalidArgument, StoreRefused
 from .job import Job, require_job
+from .pushes import BatchPush, Role
 
 
 class Workflows:

@@ -8,8 +8,8 @@ import click
 
 from .. import clock
 from ..driver import PORTION, RunsBatches
-from ..envelope import StoredBatch
 from ..explain import relative
+from ..stored import StoredBatch
 from . import exit_codes, parameters
 from .confirm import confirm, force_option
 from .failed import flush_older

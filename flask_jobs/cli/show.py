@@ -8,9 +8,9 @@ import click
 
 from .. import clock
 from ..driver import Driver, StoresFailedJobs
-from ..envelope import FailedJob, StoredJob
 from ..explain import Pause, explain, relative
 from ..serializer import Description
+from ..stored import FailedJob, StoredJob
 from . import documents, exit_codes, parameters
 from .group import complain, jobs_cli
 from .output import iso, json_option, show_facts, show_json, show_lines

@@ -9,22 +9,10 @@ from typing import ClassVar
 from .. import clock
 from ..config import ConnectionSettings
 from ..driver import PORTION, Driver, HoldsKeys, RunsBatches, RunsChains, RunsInline
-from ..envelope import (
-    BatchPush,
-    ChainPush,
-    Popped,
-    Push,
-    Pushed,
-    Reservation,
-    Room,
-    Settled,
-    Settlement,
-    Sizes,
-    State,
-    StoredBatch,
-    StoredChain,
-)
+from ..envelope import Popped, Reservation, Room, Settled, Settlement
 from ..ids import new_id
+from ..pushes import BatchPush, ChainPush, Push, Pushed
+from ..stored import Sizes, State, StoredBatch, StoredChain
 from . import Surroundings
 from .memory import MemoryDriver
 from .transitions import End

@@ -12,10 +12,12 @@ from .. import clock
 from ..config import ConnectionSettings
 from ..driver import Driver
 from ..drivers.memory import MemoryDriver
-from ..envelope import BatchPush, ChainPush, FailedJob, Package, Push, Pushed, Room, Settled, Settlement
+from ..envelope import Room, Settled, Settlement
 from ..ids import new_id
 from ..job import Job, Task
+from ..pushes import BatchPush, ChainPush, Package, Push, Pushed
 from ..state import AppState
+from ..stored import FailedJob
 from ..validation import seconds as as_seconds
 from .differences import Sought, batches_text, chains_text, nearest_text, pushed_text
 from .pushed import PushedBatch, PushedChain, PushedJob, Where

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..envelope import After, BatchPush, Push
+from ..envelope import After
 from ..job import Job
+from ..pushes import BatchPush, Push
 from ..state import AppState
 
 Where = Callable[[Any], bool]

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from ...envelope import BatchPush, Followed, Push, Pushed, Role, StoredBatch
+from ...envelope import Followed
+from ...pushes import BatchPush, Push, Pushed, Role
+from ...stored import StoredBatch
 from ..transitions import End, callbacks_due, counted
 from .ended import Ended
 from .keys import Keys

@@ -10,19 +10,8 @@ import sqlalchemy as sa
 
 from ... import clock as clocks
 from ...driver import KeepsLocks, KeepsTables, Renewable, TracksProgress, Transactional
-from ...envelope import (
-    Exchange,
-    Package,
-    Popped,
-    Progress,
-    Push,
-    Pushed,
-    Reservation,
-    Room,
-    Settled,
-    Settlement,
-    pushes_in,
-)
+from ...envelope import Exchange, Popped, Progress, Reservation, Room, Settled, Settlement
+from ...pushes import Package, Push, Pushed, pushes_in
 from ...validation import queue_name
 from .access import Access
 from .dialects import Dialect, Mysql, Postgresql, Sqlite, Watch

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from ...envelope import BatchPush, ChainPush, Followed, Package, Push, Pushed
+from ...envelope import Followed
+from ...pushes import BatchPush, ChainPush, Package, Push, Pushed
 from .batches import Batches
 from .chains import Chains
 from .ended import Ended

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from ...envelope import After, Key, Push, Ties
+from ...envelope import After, Key, Ties
+from ...pushes import Push
 from .dialects import Overtaken
 from .packing import dump_ties
 from .schema import jobs

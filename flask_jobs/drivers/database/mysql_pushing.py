@@ -9,8 +9,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ...envelope import Envelope, Push, Pushed
+from ...envelope import Envelope
 from ...errors import StoreRefused
+from ...pushes import Push, Pushed
 from .dialects import Mysql
 from .keys import wanted_digests
 from .pushing import Pushing, are_tied, push_rows, row_values, tied_row_values

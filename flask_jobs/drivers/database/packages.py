@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...driver import PORTION, HoldsKeys, RunsBatches, RunsChains
-from ...envelope import BatchPush, ChainPush, Push, Pushed, Reservation, StoredBatch, StoredChain, pushes_in
+from ...envelope import Reservation
+from ...pushes import BatchPush, ChainPush, Push, Pushed, pushes_in
+from ...stored import StoredBatch, StoredChain
 from ...validation import seconds
 from .access import Access
 from .following import Following, repeated

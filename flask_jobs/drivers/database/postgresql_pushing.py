@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...driver import PORTION
-from ...envelope import Push, Pushed
+from ...pushes import Push, Pushed
 from . import postgresql_steps as steps
 from .access import Access
 from .dialects.postgresql import raw

@@ -9,7 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from ...driver import PORTION
-from ...envelope import After, Envelope, Push, Pushed
+from ...envelope import After, Envelope
+from ...pushes import Push, Pushed
 from ...validation import queue_name
 from .dialects import Sqlite
 from .keys import ROUNDS, Keys, key_of, overtaken, tie_parameters

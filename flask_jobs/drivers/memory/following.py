@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 
 from ... import validation
 from ...driver import PORTION, HoldsKeys, RunsBatches, RunsChains
-from ...envelope import BatchPush, ChainPush, Envelope, Followed, Push, Pushed, Role, StoredBatch, StoredChain, Ties
+from ...envelope import Envelope, Followed, Ties
+from ...pushes import BatchPush, ChainPush, Push, Pushed, Role
+from ...stored import StoredBatch, StoredChain
 from ...validation import queue_name
 from ..transitions import End, callbacks_due, counted, has_failed_before
 from .shelves import Job

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from ...driver import PORTION, HoldsKeys, RunsBatches, RunsChains
-from ...envelope import BatchPush, ChainPush, Push, Pushed, Reservation, Role, StoredBatch, StoredChain
+from ...envelope import Reservation
+from ...pushes import BatchPush, ChainPush, Push, Pushed, Role
+from ...stored import StoredBatch, StoredChain
 from ...validation import queue_name, seconds
 from .arguments import packed
 from .client import Server

@@ -9,8 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ...driver import Driver, RunsBatches, StoresFailedJobs
-from ...envelope import Ack, After, BatchPush, Key, Push, Pushed, Reservation, Role, StoredBatch, Ties
+from ...envelope import Ack, After, Key, Reservation, Ties
 from ...ids import new_id
+from ...pushes import BatchPush, Push, Pushed, Role
+from ...stored import StoredBatch
 from .support import Advance, Contract, envelope, fail, pop, pop_one, release, roomy
 
 CALLBACKS = {Role.THEN: "shop.then", Role.CATCH: "shop.catch", Role.FINALLY: "shop.finally"}

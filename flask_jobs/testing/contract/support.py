@@ -19,7 +19,6 @@ from ...envelope import (
     Event,
     Fail,
     Popped,
-    Push,
     Release,
     Reservation,
     Room,
@@ -27,6 +26,7 @@ from ...envelope import (
     Ties,
     When,
 )
+from ...pushes import Push
 
 Advance = Callable[[float], None]
 

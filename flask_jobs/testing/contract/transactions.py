@@ -11,8 +11,10 @@ import pytest
 import sqlalchemy as sa
 
 from ...driver import Driver, HoldsKeys, RunsBatches, RunsChains, Transactional
-from ...envelope import Ack, After, BatchPush, ChainPush, Package, Push, Pushed, Sizes
+from ...envelope import Ack, After
 from ...errors import InvalidArgument
+from ...pushes import BatchPush, ChainPush, Package, Push, Pushed
+from ...stored import Sizes
 from . import batches, chains, keys
 from .support import Contract, envelope, pop_ids, pop_one
 

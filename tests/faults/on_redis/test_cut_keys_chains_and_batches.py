@@ -7,9 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import time_machine
 
-from flask_jobs.envelope import Ack, After, Pushed, Sizes
+from flask_jobs.envelope import Ack, After
 from flask_jobs.errors import ConnectionLost, Stored
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Pushed
+from flask_jobs.stored import Sizes
 from flask_jobs.testing.contract.batches import CALLBACKS, batch, member
 from flask_jobs.testing.contract.chains import chain
 from flask_jobs.testing.contract.keys import digest, keyed
