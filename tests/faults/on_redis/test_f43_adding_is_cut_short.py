@@ -1,4 +1,4 @@
-"""A job that adds many members to its batch and loses its connection meanwhile does not hold the batch open for ever."""
+"""A job that loses its connection while it adds many members to its batch does not hold the batch open for ever."""
 
 import pytest
 
