@@ -8,8 +8,8 @@ import click
 
 from .. import clock
 from ..driver import PORTION, RunsBatches
-from ..envelope import StoredBatch
 from ..explain import relative
+from ..stored import StoredBatch
 from . import exit_codes, parameters
 from .confirm import confirm, force_option
 from .failed import flush_older
@@ -52,7 +52,10 @@ def batches(*, limit: int, before: str | None, connection: str | None, as_json: 
 def prune(
     *, hours: float, only_failed: bool, only_batches: bool, force: bool, connection: str | None, as_json: bool
 ) -> None:
-    """Delete old failed jobs, and batches that finished long ago and have no callback left to run."""
+    """Delete old failed jobs, and batches that finished long ago.
+
+    A batch is kept while a callback of it is still to run, or a failed job of it is kept that may be retried.
+    """
     target = Target.of(connection)
     age = hours * 3600
     store = None if only_batches and not only_failed else target.failed_store()

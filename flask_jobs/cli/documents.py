@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..envelope import Counters, Entry, FailedJob, Progress, State, StoredJob, Ties
+from ..envelope import Counters, Entry, Progress, Ties
 from ..explain import duration, relative
 from ..serializer import Description
+from ..stored import FailedJob, State, StoredJob
 from .output import iso
 
 

@@ -8,13 +8,18 @@ import click
 
 from .. import clock
 from ..driver import Driver, StoresFailedJobs
-from ..envelope import FailedJob, StoredJob
 from ..explain import Pause, explain, relative
 from ..serializer import Description
+from ..stored import FailedJob, StoredJob
 from . import documents, exit_codes, parameters
 from .group import complain, jobs_cli
 from .output import iso, json_option, show_facts, show_json, show_lines
 from .target import Target, connection_option
+
+# Nothing is stored of a job that was dropped: whoever dispatches one job a thousand times costs its holder nothing.
+_DROPPED = (
+    " If it was dropped as a duplicate, the log of flask_jobs.lifecycle says for which job: look there for [job:{}]."
+)
 
 
 @jobs_cli.command()
@@ -60,7 +65,10 @@ def _find(target: Target, given: str) -> StoredJob | FailedJob:
     if job_id is not None:
         found = driver.find(job_id) or _find_failed(target.driver, job_id)
     if found is None:
-        complain(f"There is no job {given!r} on connection {target.name!r}: it has ended, or it never was here.")
+        complain(
+            f"There is no job {given!r} on connection {target.name!r}: it has ended, or it never was here."
+            + ("" if job_id is None else _DROPPED.format(job_id))
+        )
         raise click.exceptions.Exit(exit_codes.ERROR)
     return found
 

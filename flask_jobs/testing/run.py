@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from ..driver import Driver
 from ..drivers.memory import MemoryDriver
-from ..envelope import Ack, Envelope, ErrorRecord, Fail, Push, Release, Reservation, Room, Settlement, instant
+from ..envelope import Ack, Envelope, ErrorRecord, Fail, Release, Reservation, Room, Settlement, instant
 from ..errors import InvalidArgument
 from ..executor import Executor
 from ..ids import new_id
@@ -15,6 +15,7 @@ from ..inline import Inline, held
 from ..job import Job, require_job
 from ..options import WorkerDefaults, check, deadline
 from ..outcome import Outcome, Skipped
+from ..pushes import Push
 from ..state import AppState
 from ..validation import count
 from ..validation import seconds as as_seconds

@@ -7,7 +7,7 @@ import logging
 from .. import log
 from ..control import JobTimeout
 from ..driver import Driver, StoresFailedJobs
-from ..envelope import Fail, FailedJob, Hook, Reservation
+from ..envelope import Fail, Hook, Reservation
 from ..errors import ConnectionLost, MaxAttemptsExceeded, StoreRefused, WorkerDied
 from ..events import about
 from ..executor import Attempt, Executor
@@ -16,6 +16,7 @@ from ..options import WorkerDefaults, resolve
 from ..outcome import Hopeless, Newer, Unknown
 from ..pipeline import Timer
 from ..slate import NoLane
+from ..stored import FailedJob
 
 logger = logging.getLogger(__name__)
 

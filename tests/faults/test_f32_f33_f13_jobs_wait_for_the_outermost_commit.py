@@ -13,7 +13,7 @@ from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from flask_jobs import Jobs, ModelNotFound
-from flask_jobs.envelope import Sizes
+from flask_jobs.stored import Sizes
 from flask_jobs.testing import FakeQueue
 from tests.apps import KINDS, Note, Order, Ship, Shop, worker
 

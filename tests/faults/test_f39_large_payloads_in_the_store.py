@@ -8,10 +8,11 @@ from random import Random
 
 import pytest
 
-from flask_jobs.envelope import Counters, Envelope, ErrorRecord, Fail, Push, Room
+from flask_jobs.envelope import Counters, Envelope, ErrorRecord, Fail, Room
 from flask_jobs.errors import UnserializableJob
 from flask_jobs.history import CHARACTERS
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Push
 
 from ..memory import peak_of
 from .app import Broken, Weigh

@@ -3,8 +3,10 @@
 import pytest
 
 from flask_jobs.drivers.database import DatabaseDriver, open_engine
-from flask_jobs.envelope import BatchPush, Envelope, Push, Role, Sizes, Ties
+from flask_jobs.envelope import Envelope, Ties
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import BatchPush, Push, Role
+from flask_jobs.stored import Sizes
 from tests.databases import MARIADB, POSTGRESQL, empty
 from tests.faults.support import answer, start
 from tests.servers import wait_until

@@ -19,7 +19,7 @@ from flask import Flask
 from flask_jobs import Job
 from flask_jobs.cli import jobs_cli
 from flask_jobs.driver import Driver
-from flask_jobs.envelope import FailedJob, StoredJob
+from flask_jobs.stored import FailedJob, StoredJob
 
 from .app import create_app, db, jobs
 

@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from flask_jobs.drivers.database import DatabaseDriver
-from flask_jobs.envelope import After, Sizes
+from flask_jobs.envelope import After
+from flask_jobs.stored import Sizes
 from tests.faults.support import answer, count, job, start
 
 
