@@ -1,4 +1,4 @@
-"""A worker is killed at each command between the success of a link and the start of the next: no link is lost or doubled."""
+"""A worker is killed at each command between the success of a link and the next one: none is lost or doubled."""
 
 from __future__ import annotations
 

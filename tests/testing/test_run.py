@@ -3,11 +3,13 @@ from __future__ import annotations
 import datetime as dt
 import signal
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from flask_jobs import InvalidArgument, Job, UnserializableJob, current_job
+from flask_jobs.envelope import Counters, Envelope, ErrorRecord, Fail, Reservation
 from flask_jobs.outcome import Done, Hopeless, Raised, Released, TimedOut
 from tests.apps import Burst, Draft, Note, Order, Ship, Shop, Tidy, note
 
@@ -227,6 +229,19 @@ def test_an_assertion_that_fails_says_what_came_of_the_job(shop: Shop, word: str
 
     assert message in str(caught.value)
     assert caught.value.__cause__ is result.error
+
+
+def test_a_result_is_shown_in_one_short_line(shop: Shop) -> None:
+    result = shop.jobs.run(Acting("raise"))
+
+    assert repr(result) == "<Result acting: put back for 10 s (error: ValueError: bad luck)>"
+    assert len(repr(replace(result, name="x" * 10, settlement=failure("y" * 10_000)))) < 250
+
+
+def failure(message: str) -> Fail:
+    envelope = Envelope("1", "acting", "default", "{}")
+    reservation = Reservation(envelope, Counters(), receipt="", now=0.0, pushed_at=0.0)
+    return Fail(reservation, ErrorRecord("ValueError", message), Counters())
 
 
 def test_a_job_that_swallows_nothing_of_the_run_leaves_no_context(shop: Shop) -> None:
