@@ -44,10 +44,10 @@ def is_over(driver, plan):
     return stored.finished_at is not None and stored.callbacks == 0
 
 
-@pytest.mark.parametrize("rounds", [4, pytest.param(50, marks=[pytest.mark.volume])])
-def test_f43_each_callback_is_stored_once_when_many_workers_end_the_last_members_together(driver, rounds):
+@pytest.mark.parametrize(("rounds", "threads"), [(2, 5), pytest.param(50, 10, marks=[pytest.mark.volume])])
+def test_f43_each_callback_is_stored_once_when_many_workers_end_the_last_members_together(driver, rounds, threads):
     url = driver.engine.url.render_as_string(hide_password=False)
-    workers = [start("members.py", url, 5) for _ in range(2)]
+    workers = [start("members.py", url, threads) for _ in range(2)]
     plans = [batch(failing=5 if number % 2 else 0) for number in range(rounds)]
 
     for plan in plans:
@@ -77,7 +77,7 @@ def test_f43_members_that_are_added_while_others_end_are_all_counted(driver):
     driver.push_batch(plan)
 
     added = 0
-    while added < 60:
+    while added < 30:
         more = [Push(Envelope(new_id(), "shop.send-invoice", "default", "{}", ties=Ties(batch=plan.id))) for _ in "ab"]
         if driver.add_to_batch(plan.id, more) is None:
             break
