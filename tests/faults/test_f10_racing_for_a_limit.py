@@ -31,7 +31,7 @@ class Race:
 
 
 FEW = pytest.param(Race(5, 40, 5, 1.0, windows=4), id="few")
-FULL = pytest.param(Race(16, 200, 5, 10.0, windows=4), id="full", marks=pytest.mark.volume)
+FULL = pytest.param(Race(16, 200, 5, 10.0, windows=8), id="full", marks=pytest.mark.volume)
 
 
 @pytest.mark.slow
