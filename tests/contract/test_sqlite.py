@@ -56,6 +56,14 @@ class OnSqlite:
         return open_driver()
 
 
+class InItsJournal:
+    def test_the_journal_is_the_one_this_class_is_about(self, driver, app_engine):
+        with app_engine.connect() as connection:
+            mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
+
+        assert mode == ("wal" if self.wal else "delete")
+
+
 class AllOnSqlite(
     OnSqlite,
     contract.Core,
@@ -71,19 +79,25 @@ class AllOnSqlite(
     contract.PausableContract,
     contract.StoresFailedJobsContract,
     contract.TransactionalContract,
+    InItsJournal,
 ):
-    def test_the_journal_is_the_one_this_class_is_about(self, driver, app_engine):
-        with app_engine.connect() as connection:
-            mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
-
-        assert mode == ("wal" if self.wal else "delete")
+    """All that the driver promises."""
 
 
 class TestSqliteWithItsWriteAheadLog(AllOnSqlite):
     pass
 
 
-class TestSqliteInItsDefaultJournalMode(AllOnSqlite):
+class TestSqliteInItsDefaultJournalMode(
+    OnSqlite, Timed, contract.SettleContract, contract.TransactionalContract, InItsJournal
+):
+    """What workers and producers do side by side, for the journal decides who keeps whom waiting."""
+
+    wal = False
+
+
+@pytest.mark.volume
+class TestAllOfSqliteInItsDefaultJournalMode(AllOnSqlite):
     wal = False
 
 
