@@ -103,8 +103,8 @@ def _ties(ties: Ties, chain: StoredChain | None) -> Iterator[tuple[str, object]]
 
 def _sayings(job: AnyJob) -> Iterator[tuple[str, object]]:
     if isinstance(job, FailedJob):
-        if job.hook is not Hook.NONE:
-            yield "failed()", _hook(job.hook)
+        if (said_of_hook := _hook(job.hook)) is not None:
+            yield "failed()", said_of_hook
         for cause in job.error.causes:
             yield "cause", cause
     elif job.progress is not None:
@@ -113,7 +113,7 @@ def _sayings(job: AnyJob) -> Iterator[tuple[str, object]]:
         yield "progress", f"{said.done:g}{total} {said.message}".rstrip()
 
 
-def _hook(hook: Hook) -> str:
+def _hook(hook: Hook) -> str | None:
     match hook:
         case Hook.PENDING:
             return "has not run yet"
@@ -122,7 +122,7 @@ def _hook(hook: Hook) -> str:
         case Hook.RAISED:
             return "raised an error"
         case Hook.NONE:
-            return "is not there"
+            return None
     assert_never(hook)
 
 
