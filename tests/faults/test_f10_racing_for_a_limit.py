@@ -71,10 +71,10 @@ def assert_within_the_limit(site: Site, race: Race) -> None:
     surely = Counter(asked // race.window for asked, at in between if asked // race.window == at // race.window)
     spans = zip(between, between[2 * race.amount :], strict=False)
 
-    assert max(surely.values()) == race.amount
+    assert max(surely.values()) <= race.amount
     assert all(after[1] - before[0] > race.window - race.slack for before, after in spans)
-    assert sum(surely.values()) > len(between) / 2
-    assert len({line["pid"] for line in site.ledger("asked")}) > race.workers / 2
+    assert sum(surely.values()) > len(between) / 4
+    assert len({line["pid"] for line in site.ledger("asked")}) > race.workers / 4
 
 
 def drain_with_a_larger_limit(site: Site, race: Race) -> None:

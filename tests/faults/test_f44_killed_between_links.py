@@ -33,7 +33,7 @@ class Round:
             jobs.chain([Gated(one), Gated(two), Brief(three)])
 
     def wait_for_first(self) -> None:
-        wait_for(lambda: self._site.ledger("begin", label=self.labels[0]))
+        wait_for(lambda: self._site.ledger("begin", label=self.labels[0]), limit=60)
 
     def let_first_end(self) -> None:
         """Let the first link end, and again, if its success was not stored."""
@@ -48,7 +48,7 @@ class Round:
         """Let the second link end, and wait for the third."""
         self._site.open_gate(self.labels[1], 1)
         self._site.open_gate(self.labels[1], 2)
-        wait_for(lambda: self._site.ledger("end", label=self.labels[2]))
+        wait_for(lambda: self._site.ledger("end", label=self.labels[2]), limit=60)
         wait_for(lambda: self._site.sizes() == (0, 0, 0, 0))
 
     def is_first_repeated(self) -> bool:
@@ -71,7 +71,7 @@ def assert_all_or_nothing(repeated: list[bool]) -> None:
 @contextmanager
 def opened(site: Site, kind: str, folder: Path) -> Iterator[Store]:
     with common_store(kind, folder) as store:
-        site.connection["retry_after"] = 2
+        site.connection["retry_after"] = 3
         store.serve(site)
         _ = site.app
         yield store
@@ -109,7 +109,7 @@ def test_f44_a_worker_that_is_killed_at_any_message_between_two_links_loses_and_
             chain.wait_for_first()
             proxy.halt_at(message, carry_out=carried_out)
             chain.let_first_end()
-            wait_for(lambda chain=chain: proxy.halted.is_set() or chain.has_begun_second)
+            wait_for(lambda chain=chain: proxy.halted.is_set() or chain.has_begun_second, limit=60)
             is_over = not proxy.halted.is_set()
             kill(worker)
             proxy.heal()
@@ -136,7 +136,7 @@ def test_f44_a_worker_that_dies_at_any_statement_between_two_links_loses_and_dou
             chain = Round(site, statement)
             worker = site.work(FAULTS_DIE_AFTER=f"{chain.labels[0]} {statement}")
             chain.let_first_end()
-            wait_for(lambda worker=worker, chain=chain: not worker.is_alive or chain.has_begun_second)
+            wait_for(lambda worker=worker, chain=chain: not worker.is_alive or chain.has_begun_second, limit=60)
             is_over = worker.is_alive
             worker.end()
             worker = site.work()
