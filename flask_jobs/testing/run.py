@@ -21,8 +21,11 @@ from ..validation import count
 from ..validation import seconds as as_seconds
 from ..worker.alarm import Alarm
 
+_SHOWN = 200
+"""How many characters of a long message the repr of a result shows."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
     """What came of one attempt of a job: how it was settled, and what its body did."""
 
@@ -72,6 +75,10 @@ class Result:
         if not isinstance(self.error, error) or match not in str(self.error):
             wanted = f"{error.__name__} with {match!r}" if match else error.__name__
             raise AssertionError(f"{self.name} has not failed with {wanted}: {self}") from self.error
+
+    def __repr__(self) -> str:
+        said = str(self)
+        return f"<Result {self.name}: {said if len(said) <= _SHOWN else f'{said[:_SHOWN]}…'}>"
 
     def __str__(self) -> str:
         """The result in one line."""

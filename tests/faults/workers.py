@@ -190,11 +190,16 @@ class Site:
         """End all workers and let go of the files."""
         for worker in self.workers:
             worker.end()
+        self.renew()
+
+    def renew(self) -> None:
+        """Let go of the app in this process; the next use makes one by the settings as they are then."""
         if self._app is not None:
             with self._app.app_context():
                 self._app.extensions["flask_jobs"].connections.close()
                 for engine in db.engines.values():
                     engine.dispose()
+        self._app = None
 
     @property
     def _config(self) -> dict[str, Any]:

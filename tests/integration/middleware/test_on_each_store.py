@@ -153,10 +153,10 @@ def test_a_job_that_is_failed_instead_of_waiting_gives_its_turn_back_in_another_
 
 
 def test_a_job_that_is_skipped_further_out_gives_its_turn_back(shop):
-    shop.jobs.limiter("emails", lambda job: Limit.every(5))
+    shop.jobs.limiter("emails", lambda job: Limit.every(2))
     skipped = []
     mail = register(shop, layers=[Skip.when(lambda job: job.word in skipped), RateLimited("emails")])
-    wait_until(lambda: time.time() % 5 < 2, what="the beginning of a window")
+    wait_until(lambda: time.time() % 2 < 0.8, what="the beginning of a window")
     _, second = (shop.jobs.dispatch(mail(word)) for word in "ab")
     shop.work()
     waiting = shop.driver().find(second.id)
@@ -350,7 +350,7 @@ def test_a_lock_in_another_store_is_extended_while_its_job_runs(shop):
     assert inside.wait(20)
     began = time.monotonic()
     shop.jobs.dispatch(slow("second"))
-    while time.monotonic() - began < 3:
+    while time.monotonic() - began < 2:
         shop.work()
         time.sleep(0.1)
 
