@@ -229,7 +229,9 @@ class Supervisor:
         self._errands.extend(child.errands)
         stop = None if why is not None else child.stop
         lived, had_work = now - child.began, not estate.is_empty or why is not None
-        if stop is None and why is None:
+        # A stop may meet a process that is still too young to hear it politely.
+        is_expected = self._stopping is not None and not child.has_been_ready
+        if stop is None and why is None and not is_expected:
             logger.warning("Worker %d (pid %d) %s.", slot.number, child.pid, estate.cause)
         if not child.has_been_ready:
             self._failed_to_start(slot)
