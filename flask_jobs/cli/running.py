@@ -60,7 +60,6 @@ def supervise(plan: Plan, command: Sequence[str]) -> int:
     _title(f"flask jobs: supervisor of {target.name}")
     settings = SupervisorSettings(
         command=command,
-        queues=plan.settings.queues,
         processes=plan.processes,
         threads=plan.threads,
         grace=plan.grace,
