@@ -16,6 +16,7 @@ from ..driver import Driver, Renewable
 from ..events import Events
 from ..options import WorkerDefaults
 from ..slate import Order, View
+from ..worker.handlers import STOPS
 from ..worker.pause import pause
 from ..worker.settings import Stop
 from .child import Child, Ended
@@ -31,7 +32,7 @@ from .verdicts import Kill, Rules, Watched, must_end, timed_out
 logger = logging.getLogger(__name__)
 
 # How a process ends that was asked to before it could hear it.
-_POLITE = (-signal.SIGTERM, -signal.SIGINT, -signal.SIGQUIT)
+_POLITE = tuple(-number for number in STOPS)
 
 # Seconds between two looks at the slates.
 _TICK = 0.1
