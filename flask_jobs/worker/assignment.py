@@ -90,7 +90,12 @@ class Lifeline:
         os.set_blocking(self._descriptor, True)
 
     def _read(self) -> bool:
-        data = os.read(self._descriptor, 4_096)
+        try:
+            data = os.read(self._descriptor, 4_096)
+        except BlockingIOError:
+            raise
+        except OSError:  # a job has closed what it did not open: nobody can tell any more whether the supervisor lives
+            return False
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         self.errands.extend(line.decode() for line in lines)
         return bool(data)
