@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..app import Deaf
+import signal
+
+from ..app import Brief, Deaf
 from ..workers import Site, wait_for
 
 
@@ -15,3 +17,15 @@ def test_a_worker_whose_job_has_dropped_the_signal_leaves_all_the_same(site: Sit
 
     assert supervisor.ended(20) == 0, supervisor.log
     assert len(site.ledger("end")) == 1
+
+
+def test_idle_threads_wait_for_work_side_by_side(site: Site) -> None:
+    supervisor = site.supervise("--threads", "3").started()
+    for number in range(5):
+        site.dispatch(Brief(str(number), 0.1))
+        wait_for(lambda number=number: len(site.ledger("end")) > number)
+
+    supervisor.send(signal.SIGTERM)
+
+    assert supervisor.ended() == 0
+    assert not supervisor.lines("ERROR")
