@@ -10,6 +10,7 @@ from .. import clock
 from ..envelope import Reservation
 from .layout import (
     ASKING,
+    CHECKSUM,
     CURRENT,
     HEADER,
     IN_USE,
@@ -132,6 +133,9 @@ class Lane(NoLane):
     def enter(self, position: int) -> None:
         """The job at this position is taken up."""
         self.use()
+        # What stands there of the job before must not be taken for the limit and the policy of this one.
+        at = self._at + RUNNING
+        self._memory[at : at + CHECKSUM.size] = bytes(CHECKSUM.size)
         self._memory[self._states + position] = State.ENTERED
 
     def run(self, position: int, limit: float, options: str) -> None:

@@ -154,6 +154,8 @@ class Supervisor:
         self._hurry_at = float("inf") if grace is None else clock.monotonic() + grace
         self._manager.stopping()
         for child in self._children():
+            # Also in writing, for a job may have shut out the signal, and nobody is to take another one after it.
+            child.order(Order.LEAVE)
             child.terminate()
 
     def _hurry(self) -> None:

@@ -22,7 +22,7 @@ from ..events import Events
 from ..executor import Attempt
 from ..options import JobOptions, WorkerDefaults, resolve
 from ..outcome import Died, Done, Interrupted, Outcome, Skipped, TimedOut
-from ..slate import Held, State, View
+from ..slate import LEFT, Held, State, View
 from ..threads import start_deaf
 from ..worker.alarm import time_is_up
 from ..worker.pause import Outage, pause
@@ -30,6 +30,9 @@ from ..worker.telling import LEASE_PASSED, Teller
 from .leases import delivery
 
 logger = logging.getLogger(__name__)
+
+Decisions = list[tuple[Attempt, Settlement]]
+"""What came of the jobs of one lane, and what is to be said of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,12 @@ class Estate:
     def is_empty(self) -> bool:
         """Whether there is nothing to settle and nothing to recover."""
         return all(view.asking is None and not view.unsettled for view in self.lanes)
+
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """The jobs whose end was settled and not told of, so that their `failed()` may be due and was not begun."""
+        telling = [view for view in self.lanes if view.in_use and (view.running is None or view.running.limit == LEFT)]
+        return tuple(held.id for view in telling for held in view.held if held.state is State.SETTLED)
 
     def views(self) -> Sequence[View]:
         """What it holds."""
@@ -89,9 +98,12 @@ class Undertaker:
         self._driver = driver
         self._events = events
         self._defaults = defaults
+        self._errand = errand
         self._teller = Teller(events, lambda attempt, fail, error: errand(fail.reservation.envelope.id))
         self._waiting: queue.SimpleQueue[Estate] = queue.SimpleQueue()
         self._open: list[Estate] = []
+        # By lane of the estate at hand: what a lost answer has applied is repeated as it was, and then told of.
+        self._decisions: dict[int, Decisions] = {}
         self._outage = Outage()
         self._is_giving_up = False
         self._thread = threading.Thread(target=self._run, name="undertaker", daemon=True)
@@ -112,6 +124,8 @@ class Undertaker:
 
     def settle(self, estate: Estate) -> None:
         """Settle this one as soon as possible."""
+        for job_id in estate.untold:
+            self._errand(job_id)
         if not estate.is_empty:
             self._open.append(estate)
             self._waiting.put(estate)
@@ -123,6 +137,7 @@ class Undertaker:
     def _run(self) -> None:
         while True:
             estate = self._waiting.get()
+            self._decisions.clear()
             while not self._is_giving_up:
                 try:
                     self._settle(estate)
@@ -145,8 +160,16 @@ class Undertaker:
                 self._driver.recover(view.asking)
 
     def _settle_lane(self, estate: Estate, view: View) -> None:
+        if view.number not in self._decisions:
+            self._decisions[view.number] = self._decide(estate, view)
+        ended = self._decisions[view.number]
+        settled = self._driver.settle([settlement for _, settlement in ended]) if ended else Settled()
+        self._driver.recover(view.token)
+        self._teller.tell_all(ended, settled)
+
+    def _decide(self, estate: Estate, view: View) -> Decisions:
         still_held = {reservation.envelope.id: reservation for reservation in self._driver.held(view.token)}
-        ended: list[tuple[Attempt, Settlement]] = []
+        ended: Decisions = []
         for held in view.unsettled:
             outcome = estate.judged(view, held)
             # What the store no longer knows as held was settled by the worker's last breath, or is somebody else's: it
@@ -156,9 +179,10 @@ class Undertaker:
                 ended.append(self._decided(estate, view, held, reservation, outcome))
             elif outcome is not None and estate.lost_lease:
                 self._events.settlement_lost(reservation, job=None, reason=LEASE_PASSED)
-        settled = self._driver.settle([settlement for _, settlement in ended]) if ended else Settled()
-        self._driver.recover(view.token)
-        self._teller.tell_all(ended, settled)
+            elif outcome is not None:
+                # The worker's last breath may have failed it, and left its failed() undone.
+                self._errand(held.id)
+        return ended
 
     def _decided(
         self, estate: Estate, view: View, held: Held, reservation: Reservation, outcome: Outcome

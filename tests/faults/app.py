@@ -181,6 +181,20 @@ class Shelling(Job):
             time.sleep(0.2)
 
 
+@jobs.register("faults.deaf")
+class Deaf(Job):
+    """Shuts its ears to signals for as long as it runs."""
+
+    def __init__(self, seconds: float = 4) -> None:
+        self.seconds = seconds
+
+    def handle(self) -> None:
+        with noted():
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+                signal.signal(number, signal.SIG_IGN)
+            time.sleep(self.seconds)
+
+
 @jobs.register("faults.broken")
 class Broken(Job):
     max_attempts = 1
