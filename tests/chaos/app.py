@@ -12,6 +12,7 @@ from typing import Any
 from flask import Flask, current_app
 
 from flask_jobs import (
+    ConnectionLost,
     Job,
     Jobs,
     Limit,
@@ -19,6 +20,7 @@ from flask_jobs import (
     WithoutOverlapping,
     current_job,
     job_processing,
+    job_released,
     lease_expired,
     settlement_lost,
     worker_started,
@@ -139,6 +141,12 @@ def note_taken(app: Flask, *, job: Any, job_id: str, attempt: int, **_: Any) -> 
 @lease_expired.connect
 def note_reclaimed(app: Flask, *, job_id: str, charged: bool, **_: Any) -> None:
     app.extensions["chaos"].note("reclaimed", id=job_id, charged=charged)
+
+
+@job_released.connect
+def note_broken(app: Flask, *, job_id: str, attempt: int, error: BaseException | None, **_: Any) -> None:
+    if isinstance(error, ConnectionLost):
+        app.extensions["chaos"].note("broken", id=job_id, attempt=attempt)
 
 
 @settlement_lost.connect

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from flask_jobs.envelope import FailedJob
 from tests.chaos.ledger import Line
@@ -79,7 +80,7 @@ class Check:
             self._say(told, f"began {len(told.begins)} times, not {told.made['attempts']}")
 
     def _look_at_the_reruns(self, told: Told) -> None:
-        for before, after in zip(told.begins, told.begins[1:], strict=False):
+        for before, after in pairwise(told.begins):
             end = told.ended(before)
             if end is not None and end["at"] < after["at"]:
                 self.found.counts["finished and run again"] += 1
@@ -105,12 +106,23 @@ class Check:
         for begin in told.begins:
             skipped = range(highest + 1, begin["attempt"])
             if skipped:
-                self.found.counts["attempts charged that did not begin"] += len(skipped)
-                unseen = self._unseen(told, skipped)
-                self.found.counts["  of them, killed between taking and beginning"] += unseen
-                if unseen < len(skipped) and not self._expired(told):
-                    self._say(told, f"attempt {begin['attempt']} began after attempt {highest}")
+                self._look_at_the_skipped(told, skipped)
             highest = max(highest, begin["attempt"])
+
+    def _look_at_the_skipped(self, told: Told, skipped: range) -> None:
+        """Attempts that were charged and whose bodies have said nothing."""
+        counts = self.found.counts
+        counts["attempts charged that did not begin"] += len(skipped)
+        unseen = self._unseen(told, skipped)
+        broken = sum((line["id"], attempt) in self._story.broken for line in told.taken[:1] for attempt in skipped)
+        counts["  of these, killed between taking and beginning"] += unseen
+        counts["  of these, a middleware had lost its store"] += broken
+        if unseen + broken >= len(skipped):
+            return
+        if self._expired(told):
+            counts["  of these, a lease ran out"] += len(skipped) - unseen - broken
+        else:
+            self._say(told, f"attempts {list(skipped)} were charged and had not begun")
 
     def _unseen(self, told: Told, attempts: Collection[int]) -> int:
         """How many of these attempts were taken by a process that died before their first word."""
@@ -134,12 +146,12 @@ class Check:
         for name, links in self._by("chain"):
             self.found.counts["chains"] += 1
             links.sort(key=lambda told: int(told.made["link"]))
-            for before, after in zip(links, links[1:], strict=False):
+            for before, after in pairwise(links):
                 if before.ends and after.begins and after.begins[0]["at"] < before.ends[0]["at"]:
                     self._say(after, f"began before the link before it had ended, in {name}")
 
     def _look_at_the_batches(self) -> None:
-        sizes = {name: members for name, members in self._by("batch")}
+        sizes = dict(self._by("batch"))
         for name, callbacks in self._by("of"):
             self.found.counts["batches"] += 1
             failed = sum(member.made["kind"] == "poison" for member in sizes[name])
@@ -167,6 +179,6 @@ class Check:
                     for begin in told.begins
                 ]
                 runs.sort(key=lambda run: run[0])
-                for (_, end, first), (at, _, second) in zip(runs, runs[1:], strict=False):
+                for (_, end, first), (at, _, second) in pairwise(runs):
                     if end is not None and at < end["at"] and first is not second:
                         self._say(second, f"ran beside {first.label}, which has the same key {key}")

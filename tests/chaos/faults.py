@@ -1,10 +1,11 @@
-"""The faults: each is one method, and written into the ledger before it is done."""
+"""The faults: each is done, and written into the ledger with the instants between which it was."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import psutil
@@ -59,8 +60,8 @@ class Faults:
 
     def _strike(self, kind: str, commands: Sequence[Command], known: Collection[int]) -> bool:
         if kind == "restart":
-            self._note(kind)
-            restarts.ask(self.store)
+            with self._noting(kind):
+                restarts.ask(self.store)
             return True
         if kind in ("cut", "hang"):
             return self._break_connections(kind)
@@ -71,49 +72,50 @@ class Faults:
         return bool(ready) and self._strike_command(kind, self.dice.choice(ready))
 
     def _strike_worker(self, kind: str, worker: psutil.Process) -> bool:
-        self._note(kind, worker)
-        if kind == "kill worker":
-            worker.kill()
-            return True
-        worker.suspend()
-        is_long = kind == "freeze past lease"
-        seconds = self.lease + 1 if is_long else self.dice.uniform(0.02, self.lease / 3)
-        self._after(seconds, lambda: _resume(worker))
+        with self._noting(kind, worker):
+            worker.kill() if kind == "kill worker" else worker.suspend()
+        if kind != "kill worker":
+            is_long = kind == "freeze past lease"
+            seconds = self.lease + 1 if is_long else self.dice.uniform(0.02, min(1.0, self.lease / 3))
+            self._after(seconds, lambda: _resume(worker))
         return True
 
     def _strike_command(self, kind: str, command: Command) -> bool:
         if kind == "terminate":
-            self._note(kind)
-            command.process.terminate()
+            with self._noting(kind):
+                command.process.terminate()
             return True
         command.is_to_die = True
         workers = command.process.children() if kind == "kill tree" else []
-        self._note(kind, *workers)
-        for process in (command.process, *workers):
-            process.kill()
+        with self._noting(kind, *workers):
+            for process in (command.process, *workers):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
         return True
 
     def _break_connections(self, kind: str) -> bool:
         if self.proxy is None:
             return False
-        self._note(kind)
-        if kind == "hang":
-            self.proxy.freeze()
-            self._after(self.dice.uniform(0.05, self.lease / 3), self.proxy.thaw)
-            return True
-        cut = self.dice.choice([self.proxy.cut_before, self.proxy.lose_answer])
-        cut(self.dice.randrange(5), matching=b"")
+        with self._noting(kind):
+            if kind == "hang":
+                self.proxy.freeze()
+                self._after(self.dice.uniform(0.05, min(1.0, self.lease / 3)), self.proxy.thaw)
+            else:
+                cut = self.dice.choice([self.proxy.cut_before, self.proxy.lose_answer])
+                cut(self.dice.randrange(5), matching=b"")
         return True
 
-    def _note(self, kind: str, *processes: psutil.Process) -> None:
-        self.ledger.note("fault", kind=kind, pids=[process.pid for process in processes])
+    @contextmanager
+    def _noting(self, kind: str, *processes: psutil.Process) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        pids = [process.pid for process in processes]
+        self.ledger.note("fault", at=began, kind=kind, pids=pids, until=time.monotonic())
 
     def _after(self, seconds: float, action: Callable[[], None]) -> None:
         self._later.append((time.monotonic() + seconds, action))
 
 
 def _resume(process: psutil.Process) -> None:
-    try:
+    with suppress(psutil.NoSuchProcess):
         process.resume()
-    except psutil.NoSuchProcess:
-        return

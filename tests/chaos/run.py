@@ -25,14 +25,16 @@ from tests.chaos.story import Story
 # Between these, so many jobs wait at a time.
 _FEW = 150
 
-_LOOK = 0.01
+# Seconds between two looks, and what a fault is put off by beyond that.
+_LOOK, _JITTER = 0.01, 0.03
 
 
 @dataclass(frozen=True)
 class Plan:
     """What is to be done. It is over when `seconds` have passed, `jobs` are made and `strikes` faults are done.
 
-    `every` is the mean of the seconds between two faults; `patience` what the end may take.
+    `every` is the mean of the seconds between two faults, unless both `jobs` and `strikes` are given, which then go
+    side by side. `patience` is what the end may take.
     """
 
     store: str
@@ -97,6 +99,7 @@ class Run:
         self._started = 0
         self._lines: list[Line] = []
         self._known: set[int] = set()
+        self._busy: set[int] = set()
         self._ended: set[str] = set()
         self._wrong: list[str] = []
         self._app = create_app(str(folder), self._connection)
@@ -122,18 +125,29 @@ class Run:
     def _storm(self, faults: Faults) -> None:
         plan, load = self._plan, Load(self._ledger, self._dice)
         kinds, weights = list(plan.faults), list(plan.faults.values())
-        began, strikes, due = time.monotonic(), 0, 0.0
+        began, strikes, pace = time.monotonic(), 0, self._pace()
         while time.monotonic() - began < plan.seconds or load.made < plan.jobs or strikes < plan.strikes:
             self._follow()
             if load.made - len(self._ended) < _FEW:
                 load.push()
             self._replace()
             faults.due()
-            if self._known and time.monotonic() >= due:
-                strikes += faults.strike(self._dice.choices(kinds, weights)[0], self._commands, self._known)
-                due = time.monotonic() + self._dice.expovariate(1 / plan.every)
+            if self._busy and next(pace):
+                time.sleep(self._dice.uniform(0, _JITTER))
+                strikes += faults.strike(self._dice.choices(kinds, weights)[0], self._commands, self._busy)
             time.sleep(_LOOK)
         faults.due(all_of_them=True)
+
+    def _pace(self) -> Iterator[bool]:
+        """Says each time whether the next fault is due."""
+        plan = self._plan
+        goes_by_jobs = bool(plan.jobs and plan.strikes)
+        mean, due = plan.jobs / plan.strikes if goes_by_jobs else plan.every, 0.0
+        while True:
+            now = len(self._ended) if goes_by_jobs else time.monotonic()
+            yield now >= due
+            if now >= due:
+                due = now + self._dice.expovariate(1 / mean)
 
     def _calm(self) -> None:
         """Let everything come to its end, and end the commands."""
@@ -170,6 +184,8 @@ class Run:
             self._lines.append(line)
             if line["event"] == "worker":
                 self._known.add(line["pid"])
+            elif line["event"] == "taken":
+                self._busy.add(line["pid"])
             elif line["event"] in ("end", "hook"):
                 self._ended.add(line["label"])
 
@@ -184,7 +200,10 @@ class Run:
             self._started += 1
 
     def _bury(self, commands: list[Command]) -> None:
-        self._wrong += [complaint for command in commands if (complaint := command.complaint()) is not None]
+        self._wrong += [complaint for command in commands if (complaint := self._complaint(command)) is not None]
+
+    def _complaint(self, command: Command) -> str | None:
+        return command.complaint(may_be_cut_off="cut" in self._plan.faults)
 
     def _close(self) -> None:
         for command in self._commands:

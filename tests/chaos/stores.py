@@ -20,9 +20,9 @@ from tests.servers import keys_of
 
 Connection = dict[str, Any]
 
-# What is remembered of jobs, of limits and of the last restart, and ends by itself or with its app.
+# What is remembered: of ids, limits and the last restart, and how many have failed. No job hangs on it.
 _MEMORY_OF_TABLES = ("_schema", "_ended", "_limits", "_slices", "_tallies")
-_MEMORY_OF_KEYS = ("ended:", "turns", "queues", "limit:", "slices:", "tally:")
+_MEMORY_OF_KEYS = ("ended:", "turns", "queues", "limit:", "slices:", "tally:", "failed:last")
 
 
 @contextmanager

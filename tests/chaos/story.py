@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -42,7 +41,8 @@ class Story:
         self.faults: Counter[str] = Counter()
         self.reclaimed: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()
-        self._struck: dict[int, list[float]] = defaultdict(list)
+        self.broken: set[tuple[str, int]] = set()
+        self._struck: dict[int, list[tuple[float, float]]] = defaultdict(list)
         self._lists = {"taken": "taken", "begin": "begins", "end": "ends", "hook": "hooks"}
         for line in sorted(lines, key=lambda line: float(line["at"])):
             self._take(line)
@@ -54,9 +54,11 @@ class Story:
             case "fault":
                 self.faults[line["kind"]] += 1
                 for pid in line["pids"]:
-                    self._struck[pid].append(line["at"])
+                    self._struck[pid].append((line["at"], line.get("until", line["at"])))
             case "reclaimed":
                 self.reclaimed[line["id"]] += 1
+            case "broken":
+                self.broken.add((line["id"], line["attempt"]))
             case "settlement-lost":
                 self.lost[line["id"]] += 1
             case event if event in self._lists:
@@ -70,8 +72,7 @@ class Story:
 
     def strikes(self, pid: int, since: float, until: float) -> int:
         """How often the process was killed or stopped between these instants."""
-        struck = self._struck[pid]
-        return bisect_left(struck, until) - bisect_left(struck, since)
+        return sum(began <= until and since <= ended for began, ended in self._struck.get(pid, ()))
 
     def was_reclaimed(self, told: Told) -> bool:
         """Whether a lease of the job has run out."""
