@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from flask_jobs.envelope import FailedJob
 from tests.chaos.ledger import Line
-from tests.chaos.story import MOMENT, Story, Told
+from tests.chaos.story import Story, Told
 
 # What takes a store away from a worker, or a worker's supervisor from it, so that leases may run out.
 ENDS_LEASES = frozenset({"kill supervisor", "kill tree", "freeze past lease", "cut", "hang"})
@@ -84,19 +84,19 @@ class Check:
             end = told.ended(before)
             if end is not None and end["at"] < after["at"]:
                 self.found.counts["finished and run again"] += 1
-                self._explain(told, before["pid"], end, f"ended in attempt {end['attempt']} and ran again")
-            elif self._story.strikes(before["pid"], before["at"], after["at"]):
+                self._explain(told, end, f"ended in attempt {end['attempt']} and ran again")
+            elif self._story.was_struck(before["pid"], before["at"], after["at"]):
                 self.found.counts["cut off and run again"] += 1
             elif not self._expired(told):
                 self._say(told, f"ran again while attempt {before['attempt']} was alive")
 
-    def _explain(self, told: Told, pid: int, line: Line, what: str) -> None:
-        if self._story.strikes(pid, line["at"], line["at"] + MOMENT):
+    def _explain(self, told: Told, line: Line, what: str) -> None:
+        if self._story.was_struck_amid(line):
             self.found.counts["  of these, killed in that very moment"] += 1
         elif self._expired(told):
             self.found.counts["  of these, a lease ran out"] += 1
         else:
-            self._say(told, what)
+            self._say(told, f"{what}; {self._story.after(line)}")
 
     def _expired(self, told: Told) -> bool:
         return self._may_expire and self._story.was_reclaimed(told)
@@ -122,7 +122,13 @@ class Check:
         if self._expired(told):
             counts["  of these, a lease ran out"] += len(skipped) - unseen - broken
         else:
-            self._say(told, f"attempts {list(skipped)} were charged and had not begun")
+            self._say(
+                told, f"attempts {list(skipped)} were charged and had not begun; {self._last_words(told, skipped)}"
+            )
+
+    def _last_words(self, told: Told, attempts: Collection[int]) -> str:
+        taken = [line for line in told.taken if line["attempt"] in attempts]
+        return "; ".join(self._story.after(line) for line in taken) or "nobody had taken it"
 
     def _unseen(self, told: Told, attempts: Collection[int]) -> int:
         """How many of these attempts were taken by a process that died before their first word."""
@@ -130,8 +136,7 @@ class Check:
         unseen = {
             line["attempt"]
             for line in told.taken
-            if (line["attempt"], line["pid"]) not in begun
-            and self._story.strikes(line["pid"], line["at"], line["at"] + MOMENT)
+            if (line["attempt"], line["pid"]) not in begun and self._story.was_struck_amid(line)
         }
         return len(unseen & set(attempts) - {line["attempt"] for line in told.begins})
 

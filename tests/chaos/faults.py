@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -30,6 +31,9 @@ ALL = {
     "cut": 3,
     "hang": 1,
 }
+
+# What makes a process id the number of its clock: see clock_getcpuclockid(3).
+_OF_PROCESS = 2
 
 
 @dataclass
@@ -107,10 +111,10 @@ class Faults:
 
     @contextmanager
     def _noting(self, kind: str, *processes: psutil.Process) -> Iterator[None]:
-        began = time.monotonic()
-        yield
         pids = [process.pid for process in processes]
-        self.ledger.note("fault", at=began, kind=kind, pids=pids, until=time.monotonic())
+        began, computed = time.monotonic(), [_computed(pid) for pid in pids]
+        yield
+        self.ledger.note("fault", at=began, until=time.monotonic(), kind=kind, pids=pids, computed=computed)
 
     def _after(self, seconds: float, action: Callable[[], None]) -> None:
         self._later.append((time.monotonic() + seconds, action))
@@ -119,3 +123,10 @@ class Faults:
 def _resume(process: psutil.Process) -> None:
     with suppress(psutil.NoSuchProcess):
         process.resume()
+
+
+def _computed(pid: int) -> float | None:
+    """For how many seconds the process has computed; None if it is gone, or the system does not tell."""
+    with suppress(OSError):
+        return time.clock_gettime((~pid << 3) | _OF_PROCESS) if sys.platform == "linux" else None
+    return None

@@ -12,14 +12,15 @@ Line = dict[str, Any]
 
 
 class Ledger:
-    """Appends events, with the process and the monotonic clock that all processes of a host share."""
+    """Appends events, with the monotonic clock that all processes of a host share, and what the process has computed."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def note(self, event: str, *, at: float | None = None, **facts: Any) -> None:
         """Append one line, in one system call."""
-        line = {"event": event, "at": time.monotonic() if at is None else at, "pid": os.getpid(), **facts}
+        present = time.monotonic() if at is None else at
+        line = {"event": event, "at": present, "pid": os.getpid(), "cpu": time.process_time(), **facts}
         os.write(self._descriptor, json.dumps(line).encode() + b"\n")
 
     def close(self) -> None:
