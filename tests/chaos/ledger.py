@@ -12,7 +12,7 @@ Line = dict[str, Any]
 
 
 class Ledger:
-    """Appends events, with the monotonic clock that all processes of a host share, and what the process has computed."""
+    """Appends events, with the monotonic clock that all processes of a host share, and how long it computed."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -19,7 +19,7 @@ from tests.chaos.command import Command
 from tests.chaos.faults import ALL, Faults
 from tests.chaos.ledger import Ledger, Line, Reader
 from tests.chaos.load import Load
-from tests.chaos.stores import Connection, left_behind, opened, proxied
+from tests.chaos.stores import Connection, held_locks, left_behind, opened, proxied
 from tests.chaos.story import Story
 
 # Between these, so many jobs wait at a time.
@@ -176,6 +176,8 @@ class Run:
         findings = Check(self._story, failed).all()
         while driver.flush() or driver.prune_batches(older_than=0):
             pass
+        locks = {f"overlap/chaos.exclusive/{line['key']}" for line in self._lines if line.get("kind") == "exclusive"}
+        findings.wrong += [f"still held: {key}" for key in held_locks(driver.store, locks)]
         findings.wrong += [f"left in the store: {what}" for what in left_behind(self._connection)]
         return findings
 
