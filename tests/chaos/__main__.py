@@ -31,6 +31,7 @@ def main() -> int:
                 store,
                 seed,
                 seconds=given.seconds,
+                limit=given.limit,
                 jobs=given.jobs,
                 strikes=given.strikes,
                 every=given.every,
@@ -51,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("store", nargs="*", help=f"Where: {', '.join(STORES)}; all of them if none is named.")
     parser.add_argument("--seed", type=int, default=_number("CHAOS_SEED", None))
     parser.add_argument("--seconds", type=float, default=_number("CHAOS_SECONDS", 0), help="No end before so long.")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="An end in any case after so many seconds.")
     parser.add_argument("--jobs", type=int, default=0, help="No end before so many jobs.")
     parser.add_argument("--strikes", type=int, default=0, help="No end before so many faults.")
     parser.add_argument("--every", type=float, default=0.5, help="Mean seconds between two faults.")

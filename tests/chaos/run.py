@@ -31,7 +31,8 @@ _LOOK, _JITTER = 0.01, 0.03
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done. It is over when `seconds` have passed, `jobs` are made and `strikes` faults are done.
+    """What is to be done. It is over when `seconds` have passed, `jobs` are made and `strikes` faults are done, and in
+    any case after `limit` seconds.
 
     `every` is the mean of the seconds between two faults, unless both `jobs` and `strikes` are given, which then go
     side by side. `patience` is what the end may take.
@@ -40,6 +41,7 @@ class Plan:
     store: str
     seed: int
     seconds: float = 0.0
+    limit: float = float("inf")
     jobs: int = 0
     strikes: int = 0
     every: float = 0.5
@@ -126,7 +128,9 @@ class Run:
         plan, load = self._plan, Load(self._ledger, self._dice)
         kinds, weights = list(plan.faults), list(plan.faults.values())
         began, strikes, pace = time.monotonic(), 0, self._pace()
-        while time.monotonic() - began < plan.seconds or load.made < plan.jobs or strikes < plan.strikes:
+        while (age := time.monotonic() - began) < plan.limit and (
+            age < plan.seconds or load.made < plan.jobs or strikes < plan.strikes
+        ):
             self._follow()
             if load.made - len(self._ended) < _FEW:
                 load.push()
