@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.chaos.faults import ALL, WORKERS_ONLY
+from tests.chaos.rounds import Rounds
 from tests.chaos.run import Plan, run
 from tests.processes import running_tests
 
@@ -27,6 +28,12 @@ def main() -> int:
         for store in given.store or STORES:
             folder = Path(given.keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="flask_jobs-")))
             (folder / store).mkdir(parents=True, exist_ok=True)
+            if given.rounds:
+                rounds = Rounds(store, seed, given.rounds, given.commands, given.processes, given.limit)
+                rounds.run(folder / store)
+                wrong += len(rounds.wrong)
+                print("\n".join(rounds.lines()), flush=True)
+                continue
             plan = Plan(
                 store,
                 seed,
@@ -55,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=float, default=float("inf"), help="An end in any case after so many seconds.")
     parser.add_argument("--jobs", type=int, default=0, help="No end before so many jobs.")
     parser.add_argument("--strikes", type=int, default=0, help="No end before so many faults.")
+    parser.add_argument("--rounds", type=int, default=0, help="Instead: so many polite stops.")
     parser.add_argument("--every", type=float, default=0.5, help="Mean seconds between two faults.")
     parser.add_argument("--commands", type=int, default=2)
     parser.add_argument("--processes", type=int, default=2)

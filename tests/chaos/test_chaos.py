@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.faults import ALL, WORKERS_ONLY
+from tests.chaos.rounds import Rounds
 from tests.chaos.run import Plan, run
 
 SERVERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("postgresql", "mariadb")]
@@ -42,3 +43,14 @@ def test_500_workers_killed_amid_20_000_jobs(store: str, tmp_path: Path) -> None
 
     assert report.findings.wrong == [], "\n".join(report.lines())
     assert report.faults["kill worker"] >= 500
+
+
+@pytest.mark.volume
+@pytest.mark.parametrize("store", ["sqlite", "postgresql", "mariadb", "redis"])
+def test_300_polite_stops_at_random_moments_leave_nothing_reserved(store: str, tmp_path: Path) -> None:
+    rounds = Rounds(store, seed=1, rounds=300)
+
+    rounds.run(tmp_path)
+
+    assert rounds.wrong == [], "\n".join(rounds.lines())
+    assert rounds.done == 300
