@@ -17,7 +17,7 @@ test: $(READY)  ## All tests but those of large amounts
 test-quick: $(READY)
 	$(BIN)/python -m pytest -n auto -m "not slow and not volume and not alone"
 
-test-volume: $(READY)  ## Large amounts of data; takes minutes
+test-volume: $(READY)  ## Large amounts of data and of processes; takes long
 	$(BIN)/python -m pytest -m volume --timeout 1200
 
 chaos: $(READY)  ## Faults at random under load, on each store in turn; CHAOS_SECONDS each, CHAOS_SEED repeats one

@@ -6,21 +6,29 @@ from collections.abc import Callable, Iterable
 
 from .dispatched import Dispatched, Status
 from .driver import RunsBatches
-from .envelope import StoredBatch
 from .errors import BatchNotFound
 from .job import Job
+from .stored import StoredBatch
 
 
 class Batch:
     """Jobs that are counted together. What it tells is read from the store each time it is asked.
 
-    `add_jobs` stores more members and says how many were stored.
+    `add_jobs` stores more members and says how many were stored; `require_room` raises where the caller's own
+    transaction keeps the store from being written to.
     """
 
-    def __init__(self, answer: Dispatched, driver: RunsBatches, add_jobs: Callable[[str, Iterable[Job]], int]) -> None:
+    def __init__(
+        self,
+        answer: Dispatched,
+        driver: RunsBatches,
+        add_jobs: Callable[[str, Iterable[Job]], int],
+        require_room: Callable[[], None],
+    ) -> None:
         self._answer = answer
         self._driver = driver
         self._add_jobs = add_jobs
+        self._require_room = require_room
 
     @property
     def id(self) -> str:
@@ -62,15 +70,28 @@ class Batch:
         return self.state().cancelled_at is not None
 
     def cancel(self) -> bool:
-        """Let the members that have not started end without running; false if it was cancelled or had finished."""
+        """Let the members that have not started end without running; false if it was cancelled or had finished.
+
+        At once, and not with a commit. Raises `BatchNotFound` if it waits for a commit itself, and `StoreRefused` on
+        SQLite if the current transaction has written to the same file.
+        """
+        self._require_writable()
         return self._driver.cancel_batch(self.id)
 
     def add(self, jobs: Iterable[Job]) -> int:
         """Store more members, at once, and say how many. For members and others while the batch runs.
 
-        Raises `InvalidArgument` if it has finished.
+        Raises `InvalidArgument` if it has finished, and else what `cancel` raises.
         """
+        self._require_writable()
         return self._add_jobs(self.id, jobs)
+
+    def _require_writable(self) -> None:
+        if self.status in (Status.DEFERRED, Status.DISCARDED):
+            raise BatchNotFound(
+                f"The batch {self.id} is not stored: its transaction has not been committed. Commit it first."
+            )
+        self._require_room()
 
     def __repr__(self) -> str:
         """Its id, for logs."""

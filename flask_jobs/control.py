@@ -122,7 +122,8 @@ class Run:
     """The attempt that is under way, as middleware sees it.
 
     `has_started` says whether the body was entered. What is added to `afterwards` is called, the last first, when the
-    job has left its middleware, where no time limit cuts it short; what is added to `undo` if the job is not put back.
+    job has left its middleware and its sessions are removed, where no time limit cuts it short; what is added to `undo`
+    if the job is not put back.
     What these raise is logged and changes nothing.
     """
 

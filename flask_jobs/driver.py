@@ -14,28 +14,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar
 
-from .envelope import (
-    BatchPush,
-    ChainPush,
-    Exchange,
-    FailedJob,
-    Hook,
-    Package,
-    Popped,
-    Progress,
-    Push,
-    Pushed,
-    Reservation,
-    Room,
-    Settled,
-    Settlement,
-    Sizes,
-    State,
-    StoredBatch,
-    StoredChain,
-    StoredJob,
-)
+from .envelope import Exchange, Hook, Popped, Progress, Reservation, Room, Settled, Settlement
+from .pushes import BatchPush, ChainPush, Package, Push, Pushed
 from .store import Store
+from .stored import FailedJob, Sizes, State, StoredBatch, StoredChain, StoredJob
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -176,8 +158,12 @@ class RunsBatches(Driver):
         """
 
     @abstractmethod
-    def add_to_batch(self, batch_id: str, members: Sequence[Push]) -> list[Pushed] | None:
-        """Push more members; None if there is no such batch or it has finished."""
+    def add_to_batch(self, batch_id: str, members: Sequence[Push], *, by: str | None = None) -> list[Pushed] | None:
+        """Push more members; None if there is no such batch or it has finished.
+
+        Where members are pushed in portions, the batch does not finish in between. `by` is the running job that adds
+        them, if one does: should it end, or its worker, before the last portion, the batch waits for that no longer.
+        """
 
     @abstractmethod
     def batch(self, batch_id: str) -> StoredBatch | None:
@@ -193,7 +179,10 @@ class RunsBatches(Driver):
 
     @abstractmethod
     def prune_batches(self, *, older_than: float, limit: int = PORTION) -> int:
-        """Delete up to `limit` batches that finished at least `older_than` seconds ago and have no callback left."""
+        """Delete up to `limit` batches that finished at least `older_than` seconds ago and that nobody will ask for.
+
+        Kept is what has a callback left, or a failed member that has not been retried with success or forgotten.
+        """
 
 
 class TracksProgress(Driver):
@@ -310,6 +299,9 @@ class StoresFailedJobs(Driver):
 
 class Transactional(Driver):
     """Can store jobs within a transaction of the application."""
+
+    has_one_writer: bool = False
+    """Whether one transaction writes at a time, so that the driver takes no step of its own beside one that has."""
 
     @abstractmethod
     def shares(self, engine: sa.Engine) -> bool:

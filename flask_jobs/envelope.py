@@ -5,7 +5,7 @@ Instants are epoch seconds by the store's clock, durations are seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -80,85 +80,6 @@ class Envelope:
     body: str
     retried_from: str | None = None
     ties: Ties | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Push:
-    """An envelope on its way into a store.
-
-    `front` goes to the head of its queue. `retry_until` is the job's deadline. `deferred` says that it waited
-    for a commit.
-    """
-
-    envelope: Envelope
-    due: When = NOW
-    front: bool = False
-    retry_until: When | None = None
-    deferred: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Pushed:
-    """The answer to one push.
-
-    `stored` is false when nothing was added: the id was stored before, or `holder` is the id of the job that holds
-    the unique key.
-    """
-
-    id: str
-    stored: bool = True
-    holder: str | None = None
-
-
-class Role(Enum):
-    """What a planned job is stored for."""
-
-    LINK = "link"
-    CATCH = "catch"
-    THEN = "then"
-    FINALLY = "finally"
-
-
-@dataclass(frozen=True, slots=True)
-class ChainPush:
-    """Jobs to run one after the other, pushed as a whole: the first at once, each other with the success before it.
-
-    `catch` is run once if a link fails. The ties of each link name the chain and its place.
-    """
-
-    id: str
-    links: tuple[Push, ...]
-    catch: Push | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BatchPush:
-    """Jobs to run in any order, pushed and counted together. The ties of each member name the batch.
-
-    `callbacks` are run once each: `then` when all members are done, `catch` at the first failure, `finally` when
-    none is left. Without `allow_failures` the first failure cancels the batch.
-    """
-
-    id: str
-    members: tuple[Push, ...]
-    name: str = ""
-    callbacks: Mapping[Role, Push] = field(default_factory=dict)
-    allow_failures: bool = False
-
-
-Package = Push | ChainPush | BatchPush
-"""What can be pushed within a transaction of the application."""
-
-
-def pushes_in(package: Package) -> Sequence[Push]:
-    """All jobs of a package, whether they are pushed at once or later."""
-    match package:
-        case Push():
-            return [package]
-        case ChainPush(links=links, catch=catch):
-            return links if catch is None else [*links, catch]
-        case BatchPush(members=members, callbacks=callbacks):
-            return [*members, *callbacks.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,38 +254,6 @@ class Exchange:
         return self.settled.stale
 
 
-class State(Enum):
-    """Where a stored job is."""
-
-    READY = "ready"
-    DELAYED = "delayed"
-    RESERVED = "reserved"
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """How many jobs of a queue wait now, wait for their time, and are with a worker."""
-
-    ready: int = 0
-    delayed: int = 0
-    reserved: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class StoredJob:
-    """A stored job as an operator sees it."""
-
-    envelope: Envelope
-    state: State
-    counters: Counters
-    pushed_at: float
-    due: float | None = None
-    leased_until: float | None = None
-    retry_until: float | None = None
-    history: tuple[Entry, ...] = ()
-    progress: Progress | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Progress:
     """What a running job says of itself through `current_job.progress`."""
@@ -381,56 +270,3 @@ class Hook(Enum):
     RAN = "ran"
     RAISED = "raised"
     NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class FailedJob:
-    """A job given up on, kept whole for retry. `position` orders the failed jobs and pages through them."""
-
-    envelope: Envelope
-    error: ErrorRecord
-    counters: Counters
-    pushed_at: float
-    failed_at: float
-    position: int
-    history: tuple[Entry, ...] = ()
-    hook: Hook = Hook.PENDING
-
-
-@dataclass(frozen=True, slots=True)
-class StoredChain:
-    """A chain that has not ended. `link` (from 1) is the place of the job `job_id`, which waits, runs or has failed.
-
-    `waiting` are the links after it, `catch` is what runs if one fails; None once it has.
-    """
-
-    id: str
-    total: int
-    link: int
-    job_id: str
-    created_at: float
-    waiting: tuple[Envelope, ...] = ()
-    catch: Envelope | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredBatch:
-    """A batch and how far it is. `total` is always the sum of `pending`, `done`, `failed` and `skipped`.
-
-    `callbacks` counts its callbacks that are stored and have not ended; `is_whole` is false while members are still
-    being pushed, or if that was cut short.
-    """
-
-    id: str
-    name: str
-    total: int
-    pending: int
-    done: int
-    failed: int
-    skipped: int
-    allow_failures: bool
-    created_at: float
-    cancelled_at: float | None = None
-    finished_at: float | None = None
-    callbacks: int = 0
-    is_whole: bool = True

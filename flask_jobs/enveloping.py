@@ -9,11 +9,12 @@ from typing import TypeVar
 from .config import Config, ConnectionSettings
 from .dispatched import Options
 from .driver import Driver
-from .envelope import NOW, BatchPush, ChainPush, Envelope, Push, Role, Ties, When
+from .envelope import NOW, Envelope, Ties, When
 from .errors import InvalidArgument
 from .ids import new_id
 from .job import Job, require_body, require_job
 from .options import check, deadline
+from .pushes import BatchPush, ChainPush, Push, Role
 from .serializer import Serializer
 from .unique import key_of
 from .validation import job_id, queue_name, when

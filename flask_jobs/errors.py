@@ -34,7 +34,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .envelope import Package
+    from .pushes import Package
 
 
 class JobsError(Exception):

@@ -168,8 +168,10 @@ class Events:
             return
         fields = self._fields(envelope, attempt)
         if is_logged:
-            line = f"[job:%s] %s (queue %s, attempt %d) {message}"
-            names = (envelope.id, envelope.name, envelope.queue, attempt)
+            # Before its first attempt a job has none to speak of.
+            place = f"queue {envelope.queue}, attempt {attempt}" if attempt else f"queue {envelope.queue}"
+            line = f"[job:%s] %s (%s) {message}"
+            names = (envelope.id, envelope.name, place)
             error = facts.get("error") if level >= logging.ERROR else None
             log.note(lifecycle, level, line, *names, *args, fields=fields, error=error)
         _send(signal, self.app, fields | facts)

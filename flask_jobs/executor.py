@@ -105,14 +105,15 @@ class Executor:
         run = Passage(reservation, timer, is_stopping, report, self._guards, gates, witness)
         present = reservation.now if now is None else now
         try:
-            Context().run(self._within_app, reservation, partial(self._attempt, run, defaults, present, gates))
+            attempt = partial(self._attempt, run, defaults, present, gates)
+            Context().run(self._within_app, reservation, attempt, run.finish_middleware)
         except BaseException as error:  # what comes from making the app context is an error of this attempt, too
             if run.outcome is not None:  # then it is an interrupt from the keyboard amid the teardown
                 raise
             run.outcome = Raised(error)
         options = run.options or self._resolve(None, defaults)
         assert run.outcome is not None
-        return Attempt(run.outcome, options, run.job, clock.monotonic() - began, tuple(run.undo))
+        return Attempt(run.outcome, options, run.job, clock.monotonic() - began, run.to_undo())
 
     def run_hook(
         self, reservation: Reservation, error: BaseException, *, timer: Timer = untimed, limit: float = 0
@@ -126,8 +127,16 @@ class Executor:
         _quietly(partial(Context().run, self._within_app, reservation, call), "failed() of a job", reservation)
         return answer[0]
 
-    def _within_app(self, reservation: Reservation, call: Callable[[], BaseException | None]) -> None:
-        """Make the call in a fresh app context. What it returns is the error that teardown functions are told of."""
+    def _within_app(
+        self,
+        reservation: Reservation,
+        call: Callable[[], BaseException | None],
+        finish: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Make the call in a fresh app context, remove its sessions, and `finish`, which says whether it did anything.
+
+        What the call returns is the error that teardown functions are told of.
+        """
         context = self._context()
         context.__enter__()
         error: BaseException | None = None
@@ -136,6 +145,8 @@ class Executor:
         finally:
             # Before the context goes, so that a teardown that raises keeps no session alive.
             _quietly(self._cleanup, "Removing the sessions of a job", reservation)
+            if finish():
+                _quietly(self._cleanup, "Removing the sessions of a middleware", reservation)
             kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
             _quietly(partial(context.__exit__, kind, error, trace), "A teardown after a job", reservation)
 

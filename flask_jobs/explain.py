@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from .envelope import Counters, Entry, Event, FailedJob, Hook, State, StoredJob
+from .envelope import Counters, Entry, Event, Hook
+from .stored import FailedJob, State, StoredJob
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,13 @@ from flask import Flask
 from .dispatched import Dispatched, Options
 from .driver import Driver, RunsChains
 from .drivers import DriverFactory
-from .envelope import Role, StoredChain
 from .errors import PushFailed
 from .job import Job, Task
 from .limiters import LimiterFunction
 from .listeners import Listeners
+from .pushes import Role
 from .registry import Registry
+from .stored import StoredChain
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session, scoped_session, sessionmaker
@@ -176,7 +177,7 @@ class Jobs:
         `dispatch`, and so are the errors. `find_chain(answer.chain)` shows how far it is.
         """
         options = Options(queue, connection, delay, after_commit, session=session)
-        return self.state.dispatcher.chain(jobs, catch, options)
+        return self.state.workflows.chain(jobs, catch, options)
 
     def batch(
         self,
@@ -202,11 +203,11 @@ class Jobs:
         state = self.state
         options = Options(queue, connection, delay, after_commit, session=session)
         callbacks = {Role.THEN: then, Role.CATCH: catch, Role.FINALLY: finally_}
-        return state.dispatcher.batch(jobs, callbacks, options, name=name, allow_failures=allow_failures)
+        return state.workflows.batch(jobs, callbacks, options, name=name, allow_failures=allow_failures)
 
     def find_batch(self, batch_id: str, *, connection: str | None = None) -> Batch | None:
         """The batch with this id, or None if there is none or it was pruned."""
-        return self.state.dispatcher.find_batch(batch_id, Options(connection=connection))
+        return self.state.workflows.find_batch(batch_id, Options(connection=connection))
 
     def find_chain(self, chain_id: str, *, connection: str | None = None) -> StoredChain | None:
         """The chain with this id, or None if it has ended: where it stands, and what is still to come."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import traceback
 from collections.abc import Callable, Sequence
+from types import TracebackType
 
 from .envelope import Entry, ErrorRecord, Event
 
@@ -16,6 +18,12 @@ CHARACTERS = 64_000
 
 CAUSES = 20
 """How many causes of an error are named."""
+
+_ON_THE_WAY = (
+    os.path.join(os.path.dirname(__file__), ""),
+    os.path.join(os.path.dirname(os.__file__), "asyncio", ""),
+)
+"""Where the code is that leads to an application's."""
 
 
 def extended(history: Sequence[Entry], *entries: Entry) -> tuple[Entry, ...]:
@@ -94,8 +102,17 @@ def _message(error: BaseException) -> str:
 
 def _traceback(error: BaseException) -> str:
     # Formatting calls str() of every cause.
-    whole = _said(lambda: "".join(traceback.format_exception(error, limit=60)), "")
-    return whole or "".join(traceback.format_tb(error.__traceback__, limit=60))
+    frames = _of_the_application(error.__traceback__)
+    whole = _said(lambda: "".join(traceback.format_exception(type(error), error, frames, limit=60)), "")
+    return whole or "".join(traceback.format_tb(frames, limit=60))
+
+
+def _of_the_application(frames: TracebackType | None) -> TracebackType | None:
+    """The frames from the first one on that is the application's; all of them if none is."""
+    inner = frames
+    while inner is not None and inner.tb_frame.f_code.co_filename.startswith(_ON_THE_WAY):
+        inner = inner.tb_next
+    return frames if inner is None else inner
 
 
 def _said(by: Callable[[], str], otherwise: str) -> str:

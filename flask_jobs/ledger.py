@@ -103,6 +103,11 @@ class Ledger:
         """Whether anything that can still be committed was written. Unknown counts as written."""
         return self.is_open and (self.unseen or any(frame.written for frame in self.frames))
 
+    @property
+    def written(self) -> set[sa.Engine]:
+        """The engines that were written through, as far as it is known."""
+        return {engine for frame in self.frames for engine in frame.written} if self.is_open else set()
+
     def entries(self) -> list[Entry]:
         """The jobs that wait and can still be committed, in order."""
         return [entry for frame in self.frames for entry in frame.entries if not frame.dead]

@@ -153,16 +153,17 @@ class Passage:
         if isinstance(self.outcome, Done | Skipped):
             # Before anything else can go wrong, or end the process.
             self._witness.end(skipped=isinstance(self.outcome, Skipped))
-        self._finish_middleware()
-        if isinstance(self.outcome, Skipped) and _may_have_booked(self.reservation):
-            # By whoever stands further out than the limit that it had booked a turn of.
-            self.undo.append(self._give_back)
         if isinstance(self.outcome, Raised | TimedOut):
             # Asked for here, while the job's own attributes can still be loaded.
             self.options = self.options.pinned(self.reservation.attempt)
         return error
 
-    def _finish_middleware(self) -> None:
+    def finish_middleware(self) -> bool:
+        """Let the middleware finish its work; says whether there was any. Never raises an `Exception`.
+
+        For when the sessions of the job are gone: what it has not committed may lock the very store that this is for.
+        """
+        has_work = bool(self._afterwards)
         while self._afterwards:
             call = self._afterwards.pop()
             try:
@@ -171,6 +172,14 @@ class Passage:
                 envelope = self.reservation.envelope
                 message = "A middleware could not finish its work after job %s (%s)."
                 log.complain(logger, message, envelope.id, envelope.name, level=logging.WARNING)
+        return has_work
+
+    def to_undo(self) -> tuple[Callable[[], object], ...]:
+        """What to call if the job is not put back."""
+        if self._started or not _may_have_booked(self.reservation):
+            return tuple(self.undo)
+        # It has not come as far as the limit that it had booked a turn of.
+        return (*self.undo, self._give_back)
 
     def _give_back(self) -> None:
         with contextlib.suppress(ConfigurationError):  # without a store nothing was booked

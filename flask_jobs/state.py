@@ -32,6 +32,7 @@ from .registry import Registry
 from .serializer import ModelReferences, Serializer, Signer, Unsigned
 from .sessions import NoSessions, Sessions, sessions_of, watch_from_first_context
 from .store import Store
+from .workflows import Workflows
 
 EXTENSION = "flask_jobs"
 
@@ -64,6 +65,7 @@ class AppState:
             events=self.events,
             check=self.check,
         )
+        self.workflows = Workflows(self.dispatcher)
 
     @property
     def sessions(self) -> Sessions:
@@ -131,7 +133,7 @@ class AppState:
 
     def find_batch(self, connection: str, batch_id: str | None) -> Batch | None:
         """The batch with this id, if it is stored; None for a job that belongs to none."""
-        return None if batch_id is None else self.dispatcher.find_batch(batch_id, Options(connection=connection))
+        return None if batch_id is None else self.workflows.find_batch(batch_id, Options(connection=connection))
 
     @contextmanager
     def job_context(self) -> Iterator[None]:

@@ -71,6 +71,12 @@ def has_written(session: Session) -> bool:
     return ledger.has_written or (ledger.is_open and _has_changes(session))
 
 
+def written(session: Session) -> set[sa.Engine]:
+    """The engines that the session's open transaction is known to have written through."""
+    ledger: Ledger | None = session.info.get(_LEDGER)
+    return set() if ledger is None else ledger.written
+
+
 def waits(session: Session | None, sink: Sink[Item], *, call: bool | None, default: bool) -> bool:
     """Whether a dispatch waits for the session's commit: what the call says, else the class or the connection.
 

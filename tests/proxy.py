@@ -1,8 +1,8 @@
-"""A small TCP proxy before a server, which can cut, freeze, delay, and lead elsewhere.
+"""A small TCP proxy before a server, which can cut, halt, freeze, delay, and lead elsewhere.
 
-It reads what clients send command by command, so that it can cut at an exact one: before it reaches the server, or
-after the server has carried it out and before the answer comes back. It knows the commands of Redis; of what others
-send, each message counts as one.
+It reads what clients send command by command, so that it can cut at an exact one, or halt there while somebody kills
+the client: before it reaches the server, or after the server has carried it out and before the answer comes back. It
+knows the commands of Redis; of what others send, each message counts as one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from dataclasses import dataclass
 
 @dataclass
 class _Cut:
-    """Lets so many matching commands pass, and cuts at the next one."""
+    """Lets so many matching commands pass, and cuts or halts at the next one."""
 
     pass_on: int
     matching: bytes
     carry_out: bool
+    halt: bool = False
 
 
 class Proxy:
@@ -34,6 +35,7 @@ class Proxy:
         self.delay = 0.0
         self.cuts_made = 0
         self._cut: _Cut | None = None
+        self.halted = threading.Event()
         self._frozen = threading.Event()
         self._closing = threading.Event()
         self._lock = threading.Lock()
@@ -51,8 +53,17 @@ class Proxy:
         """Let `number` such commands pass; the next one is carried out, and its answer lost with the connection."""
         self._cut = _Cut(number, matching, carry_out=True)
 
+    def halt_at(self, number: int, *, carry_out: bool, matching: bytes = b"") -> None:
+        """Let `number` such commands pass, and pass on nothing of anybody's from the next one until `thaw`.
+
+        `halted` is set when that one is there; with `carry_out`, when the server has carried it out and nobody has
+        been told. It goes no further, and its connection is cut by `thaw`.
+        """
+        self.halted.clear()
+        self._cut = _Cut(number, matching, carry_out, halt=True)
+
     def heal(self) -> None:
-        """Cut nothing more."""
+        """Cut nothing more, and halt nowhere."""
         self._cut = None
 
     def freeze(self) -> None:
@@ -113,11 +124,23 @@ class Proxy:
                     cut = self._falls_on(command)
                     if cut is None:
                         server.sendall(command)
+                    elif cut.halt:
+                        self._halt(cut, command, server)
+                        return
                     elif cut.carry_out:
                         server.sendall(command)
                         is_losing = True
                     else:
                         return
+
+    def _halt(self, cut: _Cut, command: bytes, server: socket.socket) -> None:
+        if cut.carry_out:
+            server.sendall(command)
+            select.select([server], [], [], 5.0)  # it answers as soon as it is done; if it never does, nothing is lost
+        self._frozen.set()
+        self.halted.set()
+        while self._frozen.is_set() and not self._closing.is_set():
+            time.sleep(0.01)
 
     def _falls_on(self, command: bytes) -> _Cut | None:
         """The cut that is to be made at this command, if one is."""

@@ -24,17 +24,16 @@ from flask_jobs.envelope import (
     Envelope,
     Fail,
     Popped,
-    Push,
-    Pushed,
     Reclaimed,
     Release,
     Reservation,
     Room,
     Settled,
     Settlement,
-    Sizes,
     instant,
 )
+from flask_jobs.pushes import Push, Pushed
+from flask_jobs.stored import Sizes
 from flask_jobs.validation import queue_name
 
 READY, DELAYED, RESERVED = "ready", "delayed", "reserved"

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from .. import clock
 from ..driver import PORTION, RunsBatches
-from ..envelope import StoredBatch
 from ..explain import relative
-from . import exit_codes, parameters
+from ..stored import StoredBatch
+from . import documents, exit_codes, parameters
 from .confirm import confirm, force_option
 from .failed import flush_older
 from .group import jobs_cli
 from .interruption import Interruption
-from .output import counted_jobs, iso, json_option, show_json, show_table
+from .output import counted_jobs, json_option, show_json, show_table
 from .reports import end_with
 from .target import Target, connection_option
 
@@ -30,7 +28,7 @@ def batches(*, limit: int, before: str | None, connection: str | None, as_json: 
     target = Target.of(connection)
     found = target.batches().batches(before=before, limit=limit)
     if as_json:
-        show_json({"connection": target.name, "batches": [_document(batch) for batch in found]})
+        show_json({"connection": target.name, "batches": [documents.batch(batch) for batch in found]})
         return
     if not found:
         click.echo("No batches.")
@@ -52,7 +50,10 @@ def batches(*, limit: int, before: str | None, connection: str | None, as_json: 
 def prune(
     *, hours: float, only_failed: bool, only_batches: bool, force: bool, connection: str | None, as_json: bool
 ) -> None:
-    """Delete old failed jobs, and batches that finished long ago and have no callback left to run."""
+    """Delete old failed jobs, and batches that finished long ago.
+
+    A batch is kept while a callback of it is still to run, or a failed job of it is kept that may be retried.
+    """
     target = Target.of(connection)
     age = hours * 3600
     store = None if only_batches and not only_failed else target.failed_store()
@@ -82,27 +83,12 @@ def _prune(driver: RunsBatches, age: float, interruption: Interruption) -> int:
     return total
 
 
-def _document(batch: StoredBatch) -> dict[str, Any]:
-    return {
-        "id": batch.id,
-        "name": batch.name,
-        "total": batch.total,
-        "pending": batch.pending,
-        "done": batch.done,
-        "failed": batch.failed,
-        "skipped": batch.skipped,
-        "allow_failures": batch.allow_failures,
-        "created_at": iso(batch.created_at),
-        "cancelled_at": iso(batch.cancelled_at),
-        "finished_at": iso(batch.finished_at),
-    }
-
-
 def _row(batch: StoredBatch, now: float) -> tuple[object, ...]:
-    return batch.id, batch.name or "-", batch.pending, batch.done, batch.failed, batch.skipped, _state(batch, now)
+    return batch.id, batch.name or "-", batch.pending, batch.done, batch.failed, batch.skipped, state(batch, now)
 
 
-def _state(batch: StoredBatch, now: float) -> str:
+def state(batch: StoredBatch, now: float) -> str:
+    """How far a batch is."""
     cancelled = "" if batch.cancelled_at is None else "cancelled, "
     if batch.finished_at is not None:
         return f"{cancelled}finished {relative(batch.finished_at, now)}"

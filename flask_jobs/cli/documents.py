@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..envelope import Counters, Entry, FailedJob, Progress, State, StoredJob, Ties
+from ..envelope import Counters, Entry, Envelope, Progress, Ties
 from ..explain import duration, relative
 from ..serializer import Description
+from ..stored import FailedJob, State, StoredBatch, StoredChain, StoredJob
 from .output import iso
 
 
@@ -66,6 +67,36 @@ def explained(job: StoredJob | FailedJob, sentence: str) -> dict[str, Any]:
     }
 
 
+def chain(found: StoredChain, job: StoredJob | FailedJob | None) -> dict[str, Any]:
+    """A chain that has not ended, its present link, and what follows."""
+    return {
+        "chain": found.id,
+        "link": found.link,
+        "total": found.total,
+        "created_at": iso(found.created_at),
+        "job": {"id": found.job_id} if job is None else _beginning(job),
+        "waiting": [_planned(envelope) for envelope in found.waiting],
+        "catch": None if found.catch is None else _planned(found.catch),
+    }
+
+
+def batch(found: StoredBatch) -> dict[str, Any]:
+    """A batch and its counts."""
+    return {
+        "id": found.id,
+        "name": found.name,
+        "total": found.total,
+        "pending": found.pending,
+        "done": found.done,
+        "failed": found.failed,
+        "skipped": found.skipped,
+        "allow_failures": found.allow_failures,
+        "created_at": iso(found.created_at),
+        "cancelled_at": iso(found.cancelled_at),
+        "finished_at": iso(found.finished_at),
+    }
+
+
 def ties(held: Ties | None) -> dict[str, object]:
     """The unique key, chain and batch of a job, as far as it has them."""
     if held is None:
@@ -101,10 +132,15 @@ def instants(job: StoredJob | FailedJob) -> dict[str, float | None]:
 def state(job: StoredJob, now: float) -> str:
     """Where a stored job is, with the time that matters there."""
     if job.state is State.RESERVED:
-        return "running" if job.leased_until is None else f"running, lease ends {relative(job.leased_until, now)}"
+        return "running" if job.leased_until is None else f"running, lease {_end(job.leased_until, now)}"
     if job.due is not None and job.due > now:
         return f"due {relative(job.due, now)}"
     return f"ready for {duration(now - (job.pushed_at if job.due is None else job.due))}"
+
+
+def whereabouts(job: StoredJob | FailedJob, now: float) -> str:
+    """Where a job is: stored, with the time that matters there, or failed."""
+    return f"failed {relative(job.failed_at, now)}" if isinstance(job, FailedJob) else state(job, now)
 
 
 def shortened(text: str, limit: int = 1_000) -> str:
@@ -120,6 +156,14 @@ def _beginning(job: StoredJob | FailedJob) -> dict[str, Any]:
         "state": _state(job),
         **counters(job.counters),
     }
+
+
+def _end(instant: float, now: float) -> str:
+    return f"{'ended' if instant <= now else 'ends'} {relative(instant, now)}"
+
+
+def _planned(envelope: Envelope) -> dict[str, str]:
+    return {"id": envelope.id, "name": envelope.name, "queue": envelope.queue}
 
 
 def _state(job: StoredJob | FailedJob) -> str:

@@ -10,8 +10,8 @@ import click
 
 from .. import clock
 from ..driver import PORTION, StoresFailedJobs
-from ..envelope import FailedJob
 from ..explain import relative
+from ..stored import FailedJob
 from . import documents, exit_codes, parameters
 from .confirm import confirm, force_option
 from .group import jobs_cli

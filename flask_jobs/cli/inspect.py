@@ -9,8 +9,8 @@ import click
 
 from .. import clock
 from ..driver import StoresFailedJobs
-from ..envelope import Sizes, State, StoredJob
 from ..explain import duration
+from ..stored import Sizes, State, StoredJob
 from . import documents, parameters
 from .group import jobs_cli
 from .output import iso, json_option, show_json, show_json_with, show_table

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from ..driver import Inspectable, StoresFailedJobs
-from ..envelope import FailedJob, State, StoredJob
+from ..stored import FailedJob, State, StoredJob
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from typing import TypeVar
 import click
 
 from .. import validation
-from ..envelope import State
 from ..errors import InvalidArgument
+from ..stored import State
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import click
 
 from ..driver import PORTION, Clearable, Inspectable
-from ..envelope import Sizes
 from ..events import WorkerEvents
+from ..stored import Sizes
 from . import exit_codes, parameters
 from .confirm import confirm, force_option
 from .group import jobs_cli

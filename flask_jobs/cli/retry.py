@@ -44,7 +44,7 @@ def retry(*, ids: Sequence[str], queue: str | None, name: str | None, connection
             documents = ({"id": old, "new_id": new} for old, new in pairs)
             show_json_with({"connection": target.name}, "retried", documents, retrying.closing())
         else:
-            _show(pairs)
+            _show(pairs, is_bulk=is_bulk)
     for given in retrying.unknown:
         complain(f"No failed job has the id {given!r} on connection {target.name!r}.")
     end_with(retrying.exit_code)
@@ -113,9 +113,10 @@ def _check(ids: Sequence[str], queue: str | None, name: str | None) -> None:
         raise click.UsageError("Give either ids, or --queue and --name.")
 
 
-def _show(pairs: Iterator[Pair]) -> None:
+def _show(pairs: Iterator[Pair], *, is_bulk: bool) -> None:
     count = 0
     for old, new in pairs:
         click.echo(f"{old} -> {new}")
         count += 1
-    click.echo(f"{count:,} retried.")
+    if count or is_bulk:  # of ids of which none could be retried, the errors say all
+        click.echo(f"{count:,} retried.")

@@ -10,6 +10,7 @@ import click
 from ..config import ConnectionSettings
 from ..driver import Clearable, Driver, Inspectable, KeepsLocks, KeepsTables, Pausable, RunsBatches, StoresFailedJobs
 from ..errors import CapabilityMissing, InvalidArgument
+from ..explain import Pause
 from ..state import AppState, current_state
 from ..store import Store
 
@@ -86,6 +87,11 @@ class Target:
     def paused(self) -> Mapping[str, float | None]:
         """The paused queues with the end of their pause; none where the driver cannot pause."""
         return self.driver.paused() if isinstance(self.driver, Pausable) else {}
+
+    def pause_of(self, queue: str) -> Pause | None:
+        """The pause of this queue, if it is paused."""
+        paused = self.paused()
+        return Pause(paused[queue]) if queue in paused else None
 
     def _cannot(self, what: str) -> CapabilityMissing:
         return CapabilityMissing(

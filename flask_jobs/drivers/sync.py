@@ -9,22 +9,10 @@ from typing import ClassVar
 from .. import clock
 from ..config import ConnectionSettings
 from ..driver import PORTION, Driver, HoldsKeys, RunsBatches, RunsChains, RunsInline
-from ..envelope import (
-    BatchPush,
-    ChainPush,
-    Popped,
-    Push,
-    Pushed,
-    Reservation,
-    Room,
-    Settled,
-    Settlement,
-    Sizes,
-    State,
-    StoredBatch,
-    StoredChain,
-)
+from ..envelope import Popped, Reservation, Room, Settled, Settlement
 from ..ids import new_id
+from ..pushes import BatchPush, ChainPush, Push, Pushed
+from ..stored import Sizes, State, StoredBatch, StoredChain
 from . import Surroundings
 from .memory import MemoryDriver
 from .transitions import End
@@ -98,9 +86,9 @@ class SyncDriver(RunsInline, HoldsKeys, RunsChains, RunsBatches):
         """A chain that is being run."""
         return self._desk.chain(chain_id)
 
-    def add_to_batch(self, batch_id: str, members: Sequence[Push]) -> list[Pushed] | None:
+    def add_to_batch(self, batch_id: str, members: Sequence[Push], *, by: str | None = None) -> list[Pushed] | None:
         """Take in more members."""
-        return self._desk.add_to_batch(batch_id, members)
+        return self._desk.add_to_batch(batch_id, members, by=by)
 
     def batch(self, batch_id: str) -> StoredBatch | None:
         """A batch that runs or ran not long ago."""

@@ -9,8 +9,10 @@ from itertools import chain
 from typing import Protocol, TypeVar
 
 from .. import history
-from ..envelope import Ack, Counters, Entry, Envelope, ErrorRecord, Event, Fail, Role, StoredBatch
+from ..envelope import Ack, Counters, Entry, Envelope, ErrorRecord, Event, Fail
 from ..errors import KeyHeld
+from ..pushes import Role
+from ..stored import StoredBatch
 
 RECLAIMED_AT_ONCE = 100
 """How many expired leases one pop takes in at most."""

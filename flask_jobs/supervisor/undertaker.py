@@ -36,7 +36,8 @@ logger = logging.getLogger(__name__)
 class Estate:
     """What a worker process has left: its lanes, how it died, and whether a supervisor has ended it on purpose.
 
-    `lost_lease`: that was because of a lease. `timed_out` are the lanes whose job was past its time limit. `died`: when, on the monotonic clock.
+    `lost_lease`: that was because of a lease. `timed_out` are the lanes whose job was past its time limit. `died`:
+    when, on the monotonic clock.
     """
 
     lanes: tuple[View, ...]

@@ -81,4 +81,6 @@ def _line(push: PushedJob) -> str:
         parts.append("after a commit")
     if push.push.front:
         parts.append("at the front")
+    if push.holder is not None:
+        parts.append(f"dropped as a duplicate of {push.holder}")
     return ", ".join(parts)

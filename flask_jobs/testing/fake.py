@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,10 +12,12 @@ from .. import clock
 from ..config import ConnectionSettings
 from ..driver import Driver
 from ..drivers.memory import MemoryDriver
-from ..envelope import BatchPush, ChainPush, FailedJob, Package, Push, Pushed, Room, Settled, Settlement
+from ..envelope import Room, Settled, Settlement
 from ..ids import new_id
 from ..job import Job, Task
+from ..pushes import BatchPush, ChainPush, Package, Push, Pushed
 from ..state import AppState
+from ..stored import FailedJob
 from ..validation import seconds as as_seconds
 from .differences import Sought, batches_text, chains_text, nearest_text, pushed_text
 from .pushed import PushedBatch, PushedChain, PushedJob, Where
@@ -43,16 +46,16 @@ class FakeQueue:
     def installed(cls, state: AppState) -> Iterator[FakeQueue]:
         """Within the block the app's connections lead here; an outer fake is back afterwards."""
         queue = cls(state)
-        with state.connections.diverted(queue._driver_of), state.dispatcher.refusing(queue._note_refused):
+        with state.connections.diverted(queue._driver_of), state.dispatcher.delivery.refusing(queue._note_refused):
             yield queue
 
     def pushed(self, job: Wanted | None = None, where: Where | None = None) -> list[PushedJob]:
         """What was pushed, in order; of one kind, or all."""
-        found = list(self._pushed)
-        if job is not None:
-            names = self._names(job)  # also where nothing was pushed, so that a wrong name never passes
-            found = [p for p in found if p.name in names]
-        return [p for p in found if where is None or p.satisfies(where)]
+        return self._such(self._pushed, job, where)
+
+    def duplicates(self, job: Wanted | None = None, where: Where | None = None) -> list[PushedJob]:
+        """What was dropped, in order, because another job held its unique key: its `holder`."""
+        return self._such(self._refused, job, where)
 
     def has_pushed(self, job: Wanted, where: Where | None = None) -> bool:
         """Whether such a job was pushed."""
@@ -115,8 +118,7 @@ class FakeQueue:
 
     def assert_duplicate(self, job: Wanted, where: Where | None = None) -> None:
         """At least one such job was dropped, because another one held its unique key."""
-        names = self._names(job)
-        if not any(p.name in names and (where is None or p.satisfies(where)) for p in self._refused):
+        if not self.duplicates(job, where):
             refused = pushed_text(self._refused, nothing="No job was dropped for another one.")
             raise AssertionError(f"{_title(job)} was not dispatched as a duplicate{_such(where)}.\n{refused}")
 
@@ -211,10 +213,16 @@ class FakeQueue:
                 self._batches.append(PushedBatch(package, seen))
 
     def _note_refused(self, connection: str, push: Push, holder: str) -> None:
-        self._refused.append(self._seen(connection, push))
+        self._refused.append(replace(self._seen(connection, push), holder=holder))
 
     def _seen(self, connection: str, push: Push) -> PushedJob:
         return PushedJob(push, connection, self._now(), self._state)
+
+    def _such(self, found: Sequence[PushedJob], job: Wanted | None, where: Where | None) -> list[PushedJob]:
+        if job is not None:
+            names = self._names(job)  # also where nothing was pushed, so that a wrong name never passes
+            found = [p for p in found if p.name in names]
+        return [p for p in found if where is None or p.satisfies(where)]
 
     def _names(self, job: Wanted) -> set[str]:
         return {self._name(job), job} if isinstance(job, str) else {self._name(job)}
@@ -275,9 +283,9 @@ class _RecordingDriver(MemoryDriver):
         self._record_stored(batch.members, answers)
         return answers
 
-    def add_to_batch(self, batch_id: str, members: Sequence[Push]) -> list[Pushed] | None:
+    def add_to_batch(self, batch_id: str, members: Sequence[Push], *, by: str | None = None) -> list[Pushed] | None:
         """Store more members and record them as jobs."""
-        answers = super().add_to_batch(batch_id, members)
+        answers = super().add_to_batch(batch_id, members, by=by)
         self._record_stored(members, answers or ())
         return answers
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..envelope import After, BatchPush, Push
+from ..envelope import After
 from ..job import Job
+from ..pushes import BatchPush, Push
 from ..state import AppState
 
 Where = Callable[[Any], bool]
@@ -16,12 +17,16 @@ Where = Callable[[Any], bool]
 
 @dataclass(frozen=True)
 class PushedJob:
-    """One recorded push. `delay` is in seconds, `after_commit` says that it waited for a commit."""
+    """One recorded push. `delay` is in seconds, `after_commit` says that it waited for a commit.
+
+    `holder` is the job that held its unique key, if it was dropped for that one.
+    """
 
     push: Push
     connection: str
     pushed_at: float
     state: AppState
+    holder: str | None = None
 
     @property
     def id(self) -> str:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from ..driver import Driver
 from ..drivers.memory import MemoryDriver
-from ..envelope import Ack, Envelope, ErrorRecord, Fail, Push, Release, Reservation, Room, Settlement, instant
+from ..envelope import Ack, Envelope, ErrorRecord, Fail, Release, Reservation, Room, Settlement, instant
 from ..errors import InvalidArgument
 from ..executor import Executor
 from ..ids import new_id
@@ -15,13 +15,17 @@ from ..inline import Inline, held
 from ..job import Job, require_job
 from ..options import WorkerDefaults, check, deadline
 from ..outcome import Outcome, Skipped
+from ..pushes import Push
 from ..state import AppState
 from ..validation import count
 from ..validation import seconds as as_seconds
 from ..worker.alarm import Alarm
 
+_SHOWN = 200
+"""How many characters of a long message the repr of a result shows."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
     """What came of one attempt of a job: how it was settled, and what its body did."""
 
@@ -71,6 +75,10 @@ class Result:
         if not isinstance(self.error, error) or match not in str(self.error):
             wanted = f"{error.__name__} with {match!r}" if match else error.__name__
             raise AssertionError(f"{self.name} has not failed with {wanted}: {self}") from self.error
+
+    def __repr__(self) -> str:
+        said = str(self)
+        return f"<Result {self.name}: {said if len(said) <= _SHOWN else f'{said[:_SHOWN]}…'}>"
 
     def __str__(self) -> str:
         """The result in one line."""

@@ -35,6 +35,12 @@ def time_is_up(limit: float) -> str:
     return f"The attempt reached its time limit of {limit:g} s."
 
 
+def can_alarm() -> bool:
+    """Whether a signal can cut short what runs in this thread: it is the main one, and the platform has SIGALRM."""
+    has_alarm = hasattr(signal, "SIGALRM") and hasattr(signal, "setitimer")
+    return has_alarm and threading.current_thread() is threading.main_thread()
+
+
 class Cutter(ABC):
     """A `Timer` that cuts a job short at its limit, or when `interrupt` is called. It works between enter and exit."""
 
@@ -83,7 +89,7 @@ class Alarm(Cutter):
         self._cut: JobTimeout | JobInterrupted | None = None
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer"):
+        if can_alarm():
             self._is_foreign = signal.getitimer(signal.ITIMER_REAL)[0] > 0
             self._previous = signal.signal(signal.SIGALRM, self._handler)
             self._is_installed = True

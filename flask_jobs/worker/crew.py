@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..threads import start_deaf
-from .alarm import Alarm, Cutter
+from .alarm import Alarm, Cutter, can_alarm
 from .handlers import Handlers
 from .loop import Worker
 from .post import Post
@@ -41,7 +41,7 @@ class _Member:
 
 
 class Crew:
-    """Runs as many workers as there are posts, and ends with them.
+    """Runs as many workers as there are posts, and ends with them. Without SIGALRM, one alone has a thread as well.
 
     Limits on jobs hold for all of them together. The first that has a reason to end which concerns the process (its
     memory, a job that timed out, a restart) takes the others with it, each after its current job.
@@ -53,7 +53,7 @@ class Crew:
         self._only: Worker | None = None
         self._is_hurried = posts[0].is_hurried
         self._leaving: Stop | None = None
-        if len(posts) == 1:
+        if len(posts) == 1 and can_alarm():
             self._only = make(settings, posts[0], Alarm())
             return
         apart = replace(settings, max_jobs=None, recycle_after=None)

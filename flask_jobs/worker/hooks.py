@@ -7,7 +7,7 @@ import logging
 from .. import log
 from ..control import JobTimeout
 from ..driver import Driver, StoresFailedJobs
-from ..envelope import Fail, FailedJob, Hook, Reservation
+from ..envelope import Fail, Hook, Reservation
 from ..errors import ConnectionLost, MaxAttemptsExceeded, StoreRefused, WorkerDied
 from ..events import about
 from ..executor import Attempt, Executor
@@ -15,6 +15,8 @@ from ..job import Job
 from ..options import WorkerDefaults, resolve
 from ..outcome import Hopeless, Newer, Unknown
 from ..pipeline import Timer
+from ..slate import NoLane
+from ..stored import FailedJob
 
 logger = logging.getLogger(__name__)
 
@@ -22,9 +24,18 @@ logger = logging.getLogger(__name__)
 class Hooks:
     """Calls them, within the job's own time limit, and records what became of it."""
 
-    def __init__(self, driver: Driver, executor: Executor, *, timer: Timer, defaults: WorkerDefaults) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        executor: Executor,
+        *,
+        timer: Timer,
+        defaults: WorkerDefaults,
+        lane: NoLane | None = None,
+    ) -> None:
         self._driver = driver
         self._executor = executor
+        self._lane = NoLane() if lane is None else lane
         self._timer = timer
         self._defaults = defaults
 
@@ -47,7 +58,10 @@ class Hooks:
         self._call(_as_it_ended(failed), _error_of(failed), limit=resolve(None, self._defaults).timeout)
 
     def _call(self, reservation: Reservation, error: BaseException, *, limit: float) -> None:
-        self._note(reservation, self._executor.run_hook(reservation, error, timer=self._timer, limit=limit))
+        self._lane.limit(limit)
+        hook = self._executor.run_hook(reservation, error, timer=self._timer, limit=limit)
+        self._lane.unlimited()
+        self._note(reservation, hook)
 
     def _note(self, reservation: Reservation, hook: Hook) -> None:
         if not isinstance(self._driver, StoresFailedJobs):

@@ -77,7 +77,7 @@ class Worker:
             is_stopping=lambda: self._is_stopping,
             jitter=jitter,
         )
-        self._hooks = Hooks(driver, executor, timer=timer, defaults=settings.defaults)
+        self._hooks = Hooks(driver, executor, timer=timer, defaults=settings.defaults, lane=self._lane)
         self._teller = Teller(events, self._hooks.call)
         self._outage = Outage()
         self._finished: list[Verdict] = []

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from werkzeug.serving import make_server
 
 from example_app.extensions import db
+from flask_jobs.cli import jobs_cli
 from flask_jobs.drivers.database import metadata
 from tests.acceptance.shop import ORDER, Shop, wait_for
 from tests.databases import MARIADB, POSTGRESQL, own_database, required_server
@@ -61,6 +62,13 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
         shop.close()
 
 
+def command(shop: Shop, *arguments: str) -> str:
+    """What a command on jobs prints, run in the process of the web server."""
+    result = shop.app.test_cli_runner().invoke(jobs_cli, arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
 def has_tables(shop: Shop) -> bool:
     return "FLASK_JOBS_DEFAULT" not in shop.settings
 
@@ -100,13 +108,13 @@ def keys_left(url: str, prefix: str) -> set[str]:
 
 def test_an_order_over_http_is_fulfilled_by_a_worker_of_another_process_and_nothing_is_left(shop: Shop) -> None:
     if has_tables(shop):
-        shop.flask("jobs", "init-db")
+        command(shop, "init-db")
     worker = shop.start("jobs", "work", "--queue", "default,low")
     try:
         assert post(shop, "/orders", ORDER) == 201
         wait_for(lambda: shop.orders()[0]["status"] == "shipped", "the end of the chain")
-        (review,) = json.loads(shop.flask("jobs", "list", "--json"))["jobs"]
-        shop.flask("jobs", "cancel", review["id"], "--force")
+        (review,) = json.loads(command(shop, "list", "--json"))["jobs"]
+        command(shop, "cancel", review["id"], "--force")
         worker.send_signal(signal.SIGTERM)
         _, said = worker.communicate(timeout=30)
     finally:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from flask_jobs.envelope import FailedJob
+from flask_jobs.stored import FailedJob
 from tests.chaos.ledger import Line
 from tests.chaos.story import Story, Told
 

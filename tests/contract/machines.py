@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from flask_jobs import clock
-from flask_jobs.envelope import Ack, After, BatchPush, Envelope, Key, Push, Reservation, Role, Ties
+from flask_jobs.envelope import Ack, After, Envelope, Key, Reservation, Ties
 from flask_jobs.errors import KeyHeld
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import BatchPush, Push, Role
 from flask_jobs.testing.contract.support import fail, pop, release
 
 CALLBACKS = (Role.THEN, Role.CATCH, Role.FINALLY)
@@ -360,7 +361,8 @@ class BatchesMachine(Machine):
 
     @rule()
     def prune(self):
-        over = [id_ for id_, tally in self.tallies.items() if tally.finished and not self.waiting_for(id_)]
+        finished = [id_ for id_, tally in self.tallies.items() if tally.finished and not tally.counts["failed"]]
+        over = [id_ for id_ in finished if not self.waiting_for(id_)]
         assert self.driver.prune_batches(older_than=0.0) == len(over)
         for id_ in over:
             assert self.driver.batch(id_) is None

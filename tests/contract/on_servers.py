@@ -1,16 +1,13 @@
 """What the contract's test classes for database servers share: one database for all, emptied before each test."""
 
 import datetime as dt
-import time
 
 import pytest
 import sqlalchemy as sa
 import time_machine
 
 from flask_jobs.drivers.database import DatabaseDriver, open_engine
-from flask_jobs.store import Granted, Held, Turn
 from flask_jobs.testing import contract
-from flask_jobs.turns import Quota
 from tests.databases import an_apps_engine, empty
 
 
@@ -86,79 +83,3 @@ class AllOfTheContract(
         contract.transactions.NOTES.create(app_engine, checkfirst=True)
         with app_engine.begin() as connection:
             connection.execute(sa.delete(contract.transactions.NOTES))
-
-
-class ByItsOwnClock(
-    OnServer,
-    contract.PushContract,
-    contract.PopContract,
-    contract.LeaseContract,
-    contract.WaitContract,
-    contract.RenewableContract,
-    contract.PausableContract,
-):
-    """What depends on the time, by the server's clock."""
-
-    clock = "store"
-    lease = 0.6
-    delay = 0.25
-    remember_ids = 0.6
-
-    @pytest.fixture
-    def advance(self):
-        return time.sleep
-
-
-class LocksByItsOwnClock(OnServer):
-    """What depends on the time beside the jobs, by the server's clock."""
-
-    clock = "store"
-    lease = 2.0
-    remember_ids = 60.0
-
-    @pytest.fixture
-    def advance(self):
-        return time.sleep
-
-    def test_a_lock_ends_with_the_lease_of_its_holder(self, driver, second):
-        contract.support.push(driver)
-        first = contract.storing.delivery(driver)
-        began = time.time()
-        driver.store.acquire("k", first, seconds=0)
-
-        contract.support.until(lambda: takes(second.store))
-
-        assert time.time() - began > 0.5 * self.lease
-        assert not driver.store.release("k", first)
-
-    def test_a_lock_ends_after_its_own_time(self, driver, second):
-        began = time.time()
-        driver.store.acquire("k", contract.storing.holder(), seconds=1)
-
-        contract.support.until(lambda: takes(second.store))
-
-        assert time.time() - began > 0.9
-
-    def test_a_turn_begins_with_a_window(self, driver, second):
-        limit = Quota("emails", 1, 2.0)
-        turns = [contract.storing.book(driver.store, limit, owner=owner) for owner in ("a", "b", "c")]
-        last = turns[-1]
-
-        contract.support.until(
-            lambda: isinstance(contract.storing.book(second.store, limit, owner="c"), Granted), within=20
-        )
-
-        assert isinstance(last, Turn)
-        assert last.at % 2.0 == 0
-        assert time.time() > last.at - 0.1
-
-    def test_a_count_ends_after_its_time(self, driver, second):
-        ends = driver.store.tally("errors", seconds=1).ends
-
-        contract.support.until(lambda: second.store.tally("errors", 0, seconds=1).count == 0)
-
-        assert time.time() > ends - 0.1
-
-
-def takes(store):
-    return store.acquire("k", contract.storing.holder(), seconds=60) == Held()

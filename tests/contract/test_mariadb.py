@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.contract.on_servers import AllOfTheContract, ByItsOwnClock, LocksByItsOwnClock
+from tests.contract.by_the_stores_clock import StoresClock, StoresClockForLocks, Timed, TimedLocks
+from tests.contract.on_servers import AllOfTheContract, OnServer
 from tests.databases import MARIADB
 
 
@@ -11,10 +12,10 @@ class TestMariadb(AllOfTheContract):
 
 
 @pytest.mark.slow
-class TestMariadbByItsOwnClock(ByItsOwnClock):
+class TestMariadbByItsOwnClock(StoresClock, OnServer, Timed):
     server = MARIADB
 
 
 @pytest.mark.slow
-class TestMariadbLocksByItsOwnClock(LocksByItsOwnClock):
+class TestMariadbLocksByItsOwnClock(StoresClockForLocks, OnServer, TimedLocks):
     server = MARIADB

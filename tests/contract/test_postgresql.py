@@ -3,7 +3,8 @@
 import pytest
 
 from flask_jobs.testing import contract
-from tests.contract.on_servers import AllOfTheContract, ByItsOwnClock, LocksByItsOwnClock, OnServer
+from tests.contract.by_the_stores_clock import StoresClock, StoresClockForLocks, Timed, TimedLocks
+from tests.contract.on_servers import AllOfTheContract, OnServer
 from tests.databases import POSTGRESQL
 
 
@@ -23,10 +24,10 @@ class TestPostgresqlWithoutNotify(OnServer, contract.WaitContract):
 
 
 @pytest.mark.slow
-class TestPostgresqlByItsOwnClock(ByItsOwnClock):
+class TestPostgresqlByItsOwnClock(StoresClock, OnServer, Timed):
     server = POSTGRESQL
 
 
 @pytest.mark.slow
-class TestPostgresqlLocksByItsOwnClock(LocksByItsOwnClock):
+class TestPostgresqlLocksByItsOwnClock(StoresClockForLocks, OnServer, TimedLocks):
     server = POSTGRESQL

@@ -2,13 +2,13 @@
 
 import datetime as dt
 import secrets
-import time
 
 import pytest
 import time_machine
 
 from flask_jobs.drivers.redis.driver import RedisDriver
 from flask_jobs.testing import contract
+from tests.contract.by_the_stores_clock import AllByTheStoresClock, StoresClock, StoresClockForLocks, Timed, TimedLocks
 
 from ..servers import own_prefix, redis_cluster, required_redis
 
@@ -19,19 +19,7 @@ def cluster(tmp_path_factory):
         yield nodes
 
 
-class OnRedis(
-    contract.Core,
-    contract.RenewableContract,
-    contract.HoldsKeysContract,
-    contract.RunsChainsContract,
-    contract.RunsBatchesContract,
-    contract.TracksProgressContract,
-    contract.KeepsLocksContract,
-    contract.InspectableContract,
-    contract.ClearableContract,
-    contract.PausableContract,
-    contract.StoresFailedJobsContract,
-):
+class OnRedis:
     clock = "local"
 
     @pytest.fixture
@@ -77,26 +65,44 @@ class OnRedis(
         return open_driver()
 
 
-class TestRedis(OnRedis):
+class AllOnRedis(
+    OnRedis,
+    contract.Core,
+    contract.RenewableContract,
+    contract.HoldsKeysContract,
+    contract.RunsChainsContract,
+    contract.RunsBatchesContract,
+    contract.TracksProgressContract,
+    contract.KeepsLocksContract,
+    contract.InspectableContract,
+    contract.ClearableContract,
+    contract.PausableContract,
+    contract.StoresFailedJobsContract,
+):
+    """All that the driver promises."""
+
+
+class TestRedis(AllOnRedis):
     pass
 
 
 @pytest.mark.slow
-class TestRedisByItsOwnClock(OnRedis):
-    clock = "store"
-    lease = 0.6
-    delay = 0.25
-    hold = 1.5
-    window = 2.0
-    remember_ids = 0.6
-
-    @pytest.fixture
-    def advance(self):
-        return time.sleep
+class TestRedisByItsOwnClock(StoresClock, OnRedis, Timed):
+    pass
 
 
 @pytest.mark.slow
-class TestRedisCluster(OnRedis):
+class TestRedisLocksByItsOwnClock(StoresClockForLocks, OnRedis, TimedLocks):
+    pass
+
+
+@pytest.mark.volume
+class TestAllOfRedisByItsOwnClock(AllByTheStoresClock, AllOnRedis):
+    pass
+
+
+@pytest.mark.slow
+class TestRedisCluster(AllOnRedis):
     @pytest.fixture
     def redis_url(self, cluster):
         return cluster[0].url.replace("redis://", "redis+cluster://")

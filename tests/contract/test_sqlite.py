@@ -1,7 +1,6 @@
 """The database driver keeps the contract on SQLite: with its write-ahead log, without it, and by its own clock."""
 
 import datetime as dt
-import time
 
 import pytest
 import sqlalchemy as sa
@@ -9,23 +8,10 @@ import time_machine
 
 from flask_jobs.drivers.database import DatabaseDriver, open_engine
 from flask_jobs.testing import contract
+from tests.contract.by_the_stores_clock import AllByTheStoresClock, StoresClock, StoresClockForLocks, Timed, TimedLocks
 
 
-class OnSqlite(
-    contract.Core,
-    contract.RenewableContract,
-    contract.HoldsKeysContract,
-    contract.RunsChainsContract,
-    contract.RunsBatchesContract,
-    contract.TracksProgressContract,
-    contract.KeepsLocksContract,
-    contract.InspectableContract,
-    contract.KeepsTablesContract,
-    contract.ClearableContract,
-    contract.PausableContract,
-    contract.StoresFailedJobsContract,
-    contract.TransactionalContract,
-):
+class OnSqlite:
     clock = "local"
     wal = True
 
@@ -69,6 +55,8 @@ class OnSqlite(
     def second(self, driver, open_driver):
         return open_driver()
 
+
+class InItsJournal:
     def test_the_journal_is_the_one_this_class_is_about(self, driver, app_engine):
         with app_engine.connect() as connection:
             mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar()
@@ -76,23 +64,53 @@ class OnSqlite(
         assert mode == ("wal" if self.wal else "delete")
 
 
-class TestSqliteWithItsWriteAheadLog(OnSqlite):
+class AllOnSqlite(
+    OnSqlite,
+    contract.Core,
+    contract.RenewableContract,
+    contract.HoldsKeysContract,
+    contract.RunsChainsContract,
+    contract.RunsBatchesContract,
+    contract.TracksProgressContract,
+    contract.KeepsLocksContract,
+    contract.InspectableContract,
+    contract.KeepsTablesContract,
+    contract.ClearableContract,
+    contract.PausableContract,
+    contract.StoresFailedJobsContract,
+    contract.TransactionalContract,
+    InItsJournal,
+):
+    """All that the driver promises."""
+
+
+class TestSqliteWithItsWriteAheadLog(AllOnSqlite):
     pass
 
 
-class TestSqliteInItsDefaultJournalMode(OnSqlite):
+class TestSqliteInItsDefaultJournalMode(
+    OnSqlite, Timed, contract.SettleContract, contract.TransactionalContract, InItsJournal
+):
+    """What workers and producers do side by side, for the journal decides who keeps whom waiting."""
+
+    wal = False
+
+
+@pytest.mark.volume
+class TestAllOfSqliteInItsDefaultJournalMode(AllOnSqlite):
     wal = False
 
 
 @pytest.mark.slow
-class TestSqliteByItsOwnClock(OnSqlite):
-    clock = "store"
-    lease = 0.6
-    delay = 0.25
-    hold = 1.5
-    window = 2.0
-    remember_ids = 0.6
+class TestSqliteByItsOwnClock(StoresClock, OnSqlite, Timed):
+    pass
 
-    @pytest.fixture
-    def advance(self):
-        return time.sleep
+
+@pytest.mark.slow
+class TestSqliteLocksByItsOwnClock(StoresClockForLocks, OnSqlite, TimedLocks):
+    pass
+
+
+@pytest.mark.volume
+class TestAllOfSqliteByItsOwnClock(AllByTheStoresClock, AllOnSqlite):
+    pass

@@ -9,6 +9,7 @@ import json
 import logging.config
 import os
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -69,6 +70,31 @@ def noted(**facts: Any) -> Iterator[None]:
     note("begin", **about)
     yield
     note("end", **about)
+    arm(facts.get("label"))
+
+
+_left: Iterator[int] | None = None
+"""How many statements may follow before this process kills itself; none yet, before the job of that label has ended."""
+
+
+def arm(label: object) -> None:
+    """Let the statements be counted if this is the job after whose end the process is to die."""
+    global _left
+    wanted, _, statements = os.environ.get("FAULTS_DIE_AFTER", "").partition(" ")
+    if statements and label == wanted:
+        _left = iter(range(int(statements)))
+
+
+@sa.event.listens_for(sa.Pool, "connect")
+def watch(connection: object, _record: object) -> None:
+    """Have SQLite tell of each statement before it begins."""
+    if "FAULTS_DIE_AFTER" in os.environ and isinstance(connection, sqlite3.Connection):
+        connection.set_trace_callback(die)
+
+
+def die(_statement: str) -> None:
+    if _left is not None and next(_left, None) is None:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @jobs.register("faults.brief")

@@ -9,27 +9,30 @@ from dataclasses import dataclass
 
 from tests.faults.workers import Site
 
-PRODUCERS = 4
-
 
 @dataclass(frozen=True)
 class Amount:
-    """How many jobs in all, how many workers, and how many seconds they may take on a busy machine."""
+    """How many jobs in all, how many workers, how many seconds they may take on a busy machine; who makes the jobs."""
 
     jobs: int
     workers: int
     limit: float
+    producers: int = 4
+
+
+FEW = Amount(400, 3, 60, producers=2)
 
 
 class Traffic:
-    """Four producers and some workers, each a process."""
+    """Some producers and some workers, each a process."""
 
     def __init__(self, site: Site, amount: Amount, **connection: object) -> None:
         site.connection.update(connection)
         self._site = site
         self._amount = amount
         self.workers = [site.work() for _ in range(amount.workers)]
-        self._producers = [site.flask("produce", str(amount.jobs // PRODUCERS)) for _ in range(PRODUCERS)]
+        share = str(amount.jobs // amount.producers)
+        self._producers = [site.flask("produce", share) for _ in range(amount.producers)]
 
     def until(self, share: float) -> None:
         """Wait until this share of all jobs has ended."""

@@ -9,8 +9,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from flask_jobs.drivers.database import DatabaseDriver, open_engine
-from flask_jobs.envelope import Envelope, Push
+from flask_jobs.envelope import Envelope
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Push
 
 PROCESSES = Path(__file__).parent / "processes"
 

@@ -20,9 +20,10 @@ def memory_of(pid: int) -> float:
 
 
 @pytest.mark.slow
-def test_f04_four_workers_complete_5_000_short_jobs_once_each_and_leave_nothing(site: Site) -> None:
+@pytest.mark.parametrize("amount", [1_000, pytest.param(5_000, marks=pytest.mark.volume)])
+def test_f04_four_workers_complete_many_short_jobs_once_each_and_leave_nothing(site: Site, amount: int) -> None:
     site.connection["retry_after"] = 5
-    ids = site.dispatch(*[Brief("", 0.001)] * 5_000)
+    ids = site.dispatch(*[Brief("", 0.001)] * amount)
 
     workers = [site.work("--stop-when-empty") for _ in range(4)]
     codes = [worker.ended(100) for worker in workers]
@@ -30,7 +31,7 @@ def test_f04_four_workers_complete_5_000_short_jobs_once_each_and_leave_nothing(
     assert codes == [0] * 4
     assert sorted(line["job"] for line in site.ledger("end")) == sorted(ids)
     assert {line["attempt"] for line in site.ledger("begin")} == {1}
-    assert len(site.ledger("begin")) == 5_000
+    assert len(site.ledger("begin")) == amount
     assert site.sizes() == (0, 0, 0, 0)
     assert [line for worker in workers for line in worker.lines("WARNING") + worker.lines("ERROR")] == []
     assert not [worker for worker in workers if "locked" in worker.log or "reclaimed" in worker.log]
@@ -38,12 +39,15 @@ def test_f04_four_workers_complete_5_000_short_jobs_once_each_and_leave_nothing(
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory of other processes is read from /proc")
-def test_f05_2_000_delayed_jobs_are_held_by_nobody_and_start_once_when_they_are_due(site: Site) -> None:
+@pytest.mark.parametrize(("amount", "delay"), [(500, 3), pytest.param(2_000, 8, marks=pytest.mark.volume)])
+def test_f05_many_delayed_jobs_are_held_by_nobody_and_start_once_when_they_are_due(
+    site: Site, amount: int, delay: float
+) -> None:
     site.connection["retry_after"] = 2
-    workers = [site.work().started() for _ in range(3)]
+    workers = [worker.started() for worker in [site.work() for _ in range(3)]]
     before = [memory_of(worker.pid) for worker in workers]
-    due = datetime.now(UTC) + timedelta(seconds=5)
-    ids = site.dispatch(*[Brief("late")] * 2_000, delay=due)
+    due = datetime.now(UTC) + timedelta(seconds=delay)
+    ids = site.dispatch(*[Brief("late")] * amount, delay=due)
     dispatched = time.time()
     site.dispatch(Brief("now"))
 

@@ -5,7 +5,7 @@ import pytest
 from .support import answer, job, open_driver, start
 
 
-@pytest.mark.parametrize("amount", [800, pytest.param(5_000, marks=pytest.mark.volume)])
+@pytest.mark.parametrize("amount", [300, pytest.param(5_000, marks=pytest.mark.volume)])
 def test_f04_four_workers_start_each_job_once_and_never_again(tmp_path, amount):
     driver = open_driver(tmp_path / "jobs.db")
     ids = [pushed.id for pushed in driver.push([job() for _ in range(amount)])]

@@ -2,8 +2,9 @@
 
 import time
 
-from flask_jobs.envelope import After, Room, Sizes
+from flask_jobs.envelope import After, Room
 from flask_jobs.ids import new_id
+from flask_jobs.stored import Sizes
 
 from .support import answer, job, open_driver, start
 

@@ -3,8 +3,9 @@
 import pytest
 
 from flask_jobs.drivers.memory import MemoryDriver
-from flask_jobs.envelope import ErrorRecord, Fail, Room, Sizes
+from flask_jobs.envelope import ErrorRecord, Fail, Room
 from flask_jobs.ids import new_id
+from flask_jobs.stored import Sizes
 
 from .support import answer, job, open_driver, start
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from flask_jobs.envelope import Envelope, Event, Push, State
+from flask_jobs.envelope import Envelope, Event
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Push
 from flask_jobs.serializer import Signer
+from flask_jobs.stored import State
 
 from .app import Brief, jobs
 from .workers import Site, wait_for

@@ -20,7 +20,7 @@ def test_f08_a_job_with_one_try_that_is_told_to_wait_runs_in_the_end(site_on_eac
     site.config["FAULTS_LIMIT"] = (1, 0.5)
     ids = site.dispatch(*[Limited() for _ in range(10)])
 
-    for _ in range(4):
+    for _ in range(3):
         site.work()
     wait_for(lambda: len(site.ledger("end")) == 10, limit=100)
 
@@ -35,7 +35,7 @@ def test_f08_a_job_that_raises_once_runs_twice_however_often_it_waited(site_on_e
     site.config["FAULTS_LIMIT"] = (2, 0.5)
     ids = site.dispatch(*[Limited(raises=1, tries=2) for _ in range(6)])
 
-    for _ in range(4):
+    for _ in range(2):
         site.work()
     wait_for(lambda: len(site.ledger("end")) == 6, limit=100)
 

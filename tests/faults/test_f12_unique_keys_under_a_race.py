@@ -5,8 +5,9 @@ import threading
 import pytest
 
 from flask_jobs.drivers.database import DatabaseDriver, open_engine
-from flask_jobs.envelope import Ack, Push, Room
+from flask_jobs.envelope import Ack, Room
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Push
 from flask_jobs.testing.contract.keys import digest, keyed
 from flask_jobs.testing.contract.support import envelope
 from tests.databases import MARIADB, POSTGRESQL, empty

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from flask_jobs.envelope import State
+from flask_jobs.stored import State
 
 from .app import Brief, Gated, Shelling
 from .workers import Site, wait_for

@@ -13,7 +13,7 @@ from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from flask_jobs import Jobs, ModelNotFound
-from flask_jobs.envelope import Sizes
+from flask_jobs.stored import Sizes
 from flask_jobs.testing import FakeQueue
 from tests.apps import KINDS, Note, Order, Ship, Shop, worker
 
@@ -232,7 +232,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 def test_f33_a_worker_never_finds_a_job_before_its_row(eager: tuple[Shop, str, Counted]) -> None:
     shop, connection, counted = eager
 
-    for number in range(50):
+    for number in range(20):
         with shop.context():
             order = Order(state=f"order {number}")
             shop.session.add(order)
@@ -244,7 +244,7 @@ def test_f33_a_worker_never_finds_a_job_before_its_row(eager: tuple[Shop, str, C
         # Settled as well, for the next transaction keeps the shared file's only writer waiting.
         wait_for(lambda ran=number + 1: len(shop.noted) == ran and is_empty(shop, connection))
 
-    assert shop.noted == [f"ship order {number}" for number in range(50)]
+    assert shop.noted == [f"ship order {number}" for number in range(20)]
     assert shop.driver(connection).count_failed() == 0
 
 

@@ -9,7 +9,7 @@ from flask_jobs.ids import new_id
 
 from .support import answer, job, open_driver, start
 
-AMOUNTS = [6_000, pytest.param(200_000, marks=[pytest.mark.volume, pytest.mark.timeout(900)])]
+AMOUNTS = [4_000, pytest.param(200_000, marks=[pytest.mark.volume, pytest.mark.timeout(900)])]
 
 
 @pytest.fixture

@@ -3,26 +3,50 @@
 import pytest
 
 from flask_jobs.drivers.database import DatabaseDriver, open_engine
-from flask_jobs.envelope import BatchPush, Envelope, Push, Role, Sizes, Ties
+from flask_jobs.drivers.redis.driver import RedisDriver
+from flask_jobs.envelope import Envelope, Ties
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import BatchPush, Push, Role
+from flask_jobs.stored import Sizes
 from tests.databases import MARIADB, POSTGRESQL, empty
 from tests.faults.support import answer, start
-from tests.servers import wait_until
+from tests.servers import own_prefix, required_redis, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 MEMBERS = 40
 
 
-@pytest.fixture(params=["sqlite", POSTGRESQL, MARIADB], ids=["sqlite", "postgresql", "mariadb"])
-def driver(request, tmp_path, databases):
+@pytest.fixture(params=["sqlite", POSTGRESQL, MARIADB, "redis"], ids=["sqlite", "postgresql", "mariadb", "redis"])
+def store(request, tmp_path):
+    """A driver, and its url and prefix for other processes."""
+    if request.param == "redis":
+        url = required_redis()
+        with own_prefix(url) as prefix:
+            driver = RedisDriver(url, prefix=prefix, connection="redis", retry_after=60.0)
+            yield driver, url, prefix
+            driver.close()
+        return
+    databases = request.getfixturevalue("databases")
     url = f"sqlite:///{tmp_path / 'jobs.db'}" if request.param == "sqlite" else databases.url(request.param)
     driver = DatabaseDriver(open_engine(url))
     driver.prepare()
     empty(driver.engine)
-    yield driver
+    yield driver, driver.engine.url.render_as_string(hide_password=False), ""
     empty(driver.engine)
     driver.close()
+
+
+@pytest.fixture
+def driver(store):
+    return store[0]
+
+
+@pytest.fixture
+def start_workers(store):
+    """Starts two processes with so many workers each."""
+    _, url, prefix = store
+    return lambda threads: [start("members.py", url, prefix, threads) for _ in range(2)]
 
 
 def batch(failing):
@@ -44,10 +68,11 @@ def is_over(driver, plan):
     return stored.finished_at is not None and stored.callbacks == 0
 
 
-@pytest.mark.parametrize("rounds", [4, pytest.param(50, marks=[pytest.mark.volume])])
-def test_f43_each_callback_is_stored_once_when_many_workers_end_the_last_members_together(driver, rounds):
-    url = driver.engine.url.render_as_string(hide_password=False)
-    workers = [start("members.py", url, 5) for _ in range(2)]
+@pytest.mark.parametrize(("rounds", "threads"), [(2, 5), pytest.param(50, 10, marks=[pytest.mark.volume])])
+def test_f43_each_callback_is_stored_once_when_many_workers_end_the_last_members_together(
+    driver, start_workers, rounds, threads
+):
+    workers = start_workers(threads)
     plans = [batch(failing=5 if number % 2 else 0) for number in range(rounds)]
 
     for plan in plans:
@@ -70,14 +95,13 @@ def test_f43_each_callback_is_stored_once_when_many_workers_end_the_last_members
     assert (driver.size("default"), driver.size("callbacks")) == (Sizes(), Sizes())
 
 
-def test_f43_members_that_are_added_while_others_end_are_all_counted(driver):
-    url = driver.engine.url.render_as_string(hide_password=False)
-    workers = [start("members.py", url, 5) for _ in range(2)]
+def test_f43_members_that_are_added_while_others_end_are_all_counted(driver, start_workers):
+    workers = start_workers(5)
     plan = batch(failing=0)
     driver.push_batch(plan)
 
     added = 0
-    while added < 60:
+    while added < 30:
         more = [Push(Envelope(new_id(), "shop.send-invoice", "default", "{}", ties=Ties(batch=plan.id))) for _ in "ab"]
         if driver.add_to_batch(plan.id, more) is None:
             break

@@ -8,9 +8,10 @@ import sqlalchemy as sa
 
 from flask_jobs import clock
 from flask_jobs.drivers.database import DatabaseDriver, create_sql, engine_beside, metadata, open_engine
-from flask_jobs.envelope import Ack, Room, Sizes
+from flask_jobs.envelope import Ack, Room
 from flask_jobs.errors import ConfigurationError, SchemaMissing, StoreRefused
 from flask_jobs.ids import new_id
+from flask_jobs.stored import Sizes
 
 from .support import count, job, open_driver
 

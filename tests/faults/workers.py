@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -14,12 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
 from flask import Flask
 
 from flask_jobs import Job
 from flask_jobs.cli import jobs_cli
 from flask_jobs.driver import Driver
-from flask_jobs.envelope import FailedJob, StoredJob
+from flask_jobs.stored import FailedJob, StoredJob
 
 from .app import create_app, db, jobs
 
@@ -87,10 +89,23 @@ class Worker:
         """The exit code, once the worker has left."""
         return self.process.wait(limit)
 
+    @property
+    def children(self) -> list[int]:
+        """The processes that it has started and that live."""
+        if not self.is_alive:
+            return []
+        return [child.pid for child in psutil.Process(self.pid).children() if child.status() != psutil.STATUS_ZOMBIE]
+
+    def send_all(self, number: signal.Signals) -> None:
+        """Signal the worker and all its children with their groups, as nothing but the end of a host does."""
+        for pid in [self.pid, *self.children]:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, number)
+
     def end(self) -> None:
         """Kill what is left of it."""
         if self.is_alive:
-            os.killpg(self.pid, signal.SIGKILL)
+            self.send_all(signal.SIGKILL)
             self.process.wait(10)
 
 
@@ -128,7 +143,14 @@ class Site:
             return [one.id for one in jobs.dispatch_many(dispatched, **options)]
 
     def work(self, *arguments: str, **environment: str) -> Worker:
-        """A worker, which is killed at the end of the test if it is still there."""
+        """A worker without a supervisor, which is killed at the end of the test if it is still there.
+
+        When it dies, nobody is left to settle for it, as when a whole host dies.
+        """
+        return self.flask("jobs", "work", "--in-process", "--sleep", "1", *arguments, **environment)
+
+    def supervise(self, *arguments: str, **environment: str) -> Worker:
+        """A supervisor with its workers, as in production; all are killed at the end of the test."""
         return self.flask("jobs", "work", "--sleep", "1", *arguments, **environment)
 
     def flask(self, *arguments: str, **environment: str) -> Worker:
@@ -190,11 +212,16 @@ class Site:
         """End all workers and let go of the files."""
         for worker in self.workers:
             worker.end()
+        self.renew()
+
+    def renew(self) -> None:
+        """Let go of the app in this process; the next use makes one by the settings as they are then."""
         if self._app is not None:
             with self._app.app_context():
                 self._app.extensions["flask_jobs"].connections.close()
                 for engine in db.engines.values():
                     engine.dispose()
+        self._app = None
 
     @property
     def _config(self) -> dict[str, Any]:

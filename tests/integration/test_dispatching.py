@@ -30,7 +30,7 @@ from flask_jobs import (
     job_discarded,
     job_dispatched,
 )
-from flask_jobs.envelope import State
+from flask_jobs.stored import State
 from tests.apps import Burst, Note, Order, Ship, Shop
 
 Open = Callable[..., Shop]

@@ -8,8 +8,9 @@ import pytest
 
 from flask_jobs import clock
 from flask_jobs.drivers.database import DatabaseDriver, open_engine
-from flask_jobs.envelope import Ack, Envelope, Push, Room
+from flask_jobs.envelope import Ack, Envelope, Room
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Push
 
 pytestmark = pytest.mark.alone
 

@@ -3,11 +3,13 @@ from __future__ import annotations
 import datetime as dt
 import signal
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from flask_jobs import InvalidArgument, Job, UnserializableJob, current_job
+from flask_jobs.envelope import Counters, Envelope, ErrorRecord, Fail, Reservation
 from flask_jobs.outcome import Done, Hopeless, Raised, Released, TimedOut
 from tests.apps import Burst, Draft, Note, Order, Ship, Shop, Tidy, note
 
@@ -39,9 +41,20 @@ class Acting(Job):
         note(f"failed {type(error).__name__}")
 
 
+class Awaiting(Job):
+    max_attempts = 1
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    async def handle(self) -> None:
+        raise ValueError(self.word)
+
+
 @pytest.fixture
 def shop(jobs_shop: Shop) -> Shop:
     jobs_shop.jobs.register("acting")(Acting)
+    jobs_shop.jobs.register("awaiting")(Awaiting)
     return jobs_shop
 
 
@@ -227,6 +240,36 @@ def test_an_assertion_that_fails_says_what_came_of_the_job(shop: Shop, word: str
 
     assert message in str(caught.value)
     assert caught.value.__cause__ is result.error
+
+
+def test_the_traceback_of_a_failure_begins_in_the_job_also_where_it_is_a_coroutine(shop: Shop) -> None:
+    result = shop.jobs.run(Awaiting("x"))
+
+    assert isinstance(result.settlement, Fail)
+    told = result.settlement.error.traceback.splitlines()
+    assert "test_run.py" in told[1]
+    assert "in handle" in told[1]
+    assert told[-1] == "ValueError: x"
+
+
+def test_the_traceback_of_a_failure_on_the_way_to_the_job_is_whole(shop: Shop) -> None:
+    result = shop.jobs.run(Acting("x"), attempt=4)
+
+    assert isinstance(result.settlement, Fail)
+    assert "MaxAttemptsExceeded" in result.settlement.error.traceback
+
+
+def test_a_result_is_shown_in_one_short_line(shop: Shop) -> None:
+    result = shop.jobs.run(Acting("raise"))
+
+    assert repr(result) == "<Result acting: put back for 10 s (error: ValueError: bad luck)>"
+    assert len(repr(replace(result, name="x" * 10, settlement=failure("y" * 10_000)))) < 250
+
+
+def failure(message: str) -> Fail:
+    envelope = Envelope("1", "acting", "default", "{}")
+    reservation = Reservation(envelope, Counters(), receipt="", now=0.0, pushed_at=0.0)
+    return Fail(reservation, ErrorRecord("ValueError", message), Counters())
 
 
 def test_a_job_that_swallows_nothing_of_the_run_leaves_no_context(shop: Shop) -> None:

@@ -120,7 +120,8 @@ def test_every_transition_is_a_signal_and_one_line(
     assert received == [FACTS | {"attempt": attempt} | specifics]
     (record,) = caplog.records
     assert (record.name, record.levelname) == (LIFECYCLE, level)
-    assert record.getMessage().startswith("[job:0190] demo (queue default, attempt ")
+    place = f"queue default, attempt {attempt}" if attempt else "queue default"
+    assert record.getMessage().startswith(f"[job:0190] demo ({place}) ")
     assert "\n" not in record.getMessage()
     assert {name: vars(record)[name] for name in FACTS} == FACTS
     assert vars(record)["attempt"] == attempt

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from flask_jobs.envelope import Counters, Entry, Envelope, ErrorRecord, Event, FailedJob, Hook, State, StoredJob
+from flask_jobs.envelope import Counters, Entry, Envelope, ErrorRecord, Event, Hook
 from flask_jobs.explain import Pause, duration, explain, relative, transition
+from flask_jobs.stored import FailedJob, State, StoredJob
 
 NOW = 1_900_000_000.0
 ENVELOPE = Envelope("01890000-0000-7000-8000-000000000000", "shop.note", "mail", "{}.x")

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from ...envelope import BatchPush, Followed, Push, Pushed, Role, StoredBatch
+from ...envelope import Followed
+from ...pushes import BatchPush, Push, Pushed, Role
+from ...stored import StoredBatch
 from ..transitions import End, callbacks_due, counted
 from .ended import Ended
 from .keys import Keys
@@ -84,7 +86,7 @@ class Batches:
         return transaction.run(self._statements.cancel, {"batch": batch_id}) > 0
 
     def prune(self, transaction: Transaction, age: float, limit: int) -> int:
-        """Delete batches that finished so many seconds ago and have no callback left."""
+        """Delete batches that finished so many seconds ago and have neither callback nor failed member left."""
         ids = [str(id_) for (id_,) in transaction.rows(self._statements.over, {"age": age, "limit": limit})]
         if ids:
             transaction.run_many(self._statements.delete, [{"batch": id_} for id_ in ids])
@@ -98,9 +100,13 @@ class Batches:
             return False
         batch, now = found
         stored = sum(answer.stored for answer in answers)
-        held = sum(answer.holder is not None for answer in answers)
+        held = [answer.id for answer in answers if answer.holder is not None]
+        self._pushing.use_up(transaction, held)
         after = replace(
-            batch, total=batch.total + stored + held, pending=batch.pending + stored, skipped=batch.skipped + held
+            batch,
+            total=batch.total + stored + len(held),
+            pending=batch.pending + stored,
+            skipped=batch.skipped + len(held),
         )
         self._update(transaction, batch, after, now)
         return True
@@ -182,5 +188,7 @@ def _update() -> sa.Update:
 
 def _over(compile_: Compiler) -> sa.Select[Any]:
     is_old = batches.c.finished_at <= compile_.now - parameter("age", sa.Double)
-    over = sa.select(batches.c.id).where(is_old, batches.c.callbacks == constant(0))
+    # A failed member that is retried with success or forgotten is not counted as failed any more.
+    is_left_alone = (batches.c.callbacks == constant(0), batches.c.failed == constant(0))
+    over = sa.select(batches.c.id).where(is_old, *is_left_alone)
     return over.order_by(batches.c.finished_at)

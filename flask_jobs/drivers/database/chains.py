@@ -6,7 +6,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ...envelope import ChainPush, Followed, Pushed, Role, StoredChain, Ties
+from ...envelope import Followed, Ties
+from ...pushes import ChainPush, Pushed, Role
+from ...stored import StoredChain
 from ..transitions import End
 from .ended import Ended
 from .packing import load_push

@@ -10,22 +10,11 @@ import sqlalchemy as sa
 
 from ... import clock as clocks
 from ...driver import KeepsLocks, KeepsTables, Renewable, TracksProgress, Transactional
-from ...envelope import (
-    Exchange,
-    Package,
-    Popped,
-    Progress,
-    Push,
-    Pushed,
-    Reservation,
-    Room,
-    Settled,
-    Settlement,
-    pushes_in,
-)
+from ...envelope import Exchange, Popped, Progress, Reservation, Room, Settled, Settlement
+from ...pushes import Package, Push, Pushed, pushes_in
 from ...validation import queue_name
 from .access import Access
-from .dialects import Dialect, Mysql, Postgresql, Watch
+from .dialects import Dialect, Mysql, Postgresql, Sqlite, Watch
 from .failed import FailedJobs
 from .following import Following
 from .mysql_pushing import MysqlPushing
@@ -85,6 +74,7 @@ class DatabaseDriver(
         self._one_trip = None
         if isinstance(self.dialect, Postgresql):
             self._one_trip = OneTrip(self, self.memory, self._popping, self.settling)
+        self.has_one_writer = isinstance(self.dialect, Sqlite)
         self._notify = notify
         self._app_engine = app_engine
         self._found_nothing = True

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from ... import history
 from ...driver import PORTION, StoresFailedJobs
-from ...envelope import Counters, FailedJob, Hook
+from ...envelope import Counters, Hook
+from ...stored import FailedJob
 from ...validation import queue_name, seconds
 from ..transitions import key_held, moved_deadline, retried
 from .access import Access

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from ...envelope import BatchPush, ChainPush, Followed, Package, Push, Pushed
+from ...envelope import Followed
+from ...pushes import BatchPush, ChainPush, Package, Push, Pushed
 from .batches import Batches
 from .chains import Chains
 from .ended import Ended
@@ -25,6 +26,7 @@ class Following:
 
     def push(self, transaction: Transaction, packages: Sequence[Package]) -> list[Pushed]:
         """Store these, in order; the answers are those of `Transactional.push_within`."""
+        self._pushing.queue_for_keys(transaction, _taking_keys_now(packages))
         answers: list[Pushed] = []
         for group in _together(packages):
             match group:
@@ -59,6 +61,20 @@ class Following:
 def repeated(pushes: Sequence[Push]) -> list[Pushed]:
     """The answer for what was stored before."""
     return [Pushed(push.envelope.id, stored=False) for push in pushes]
+
+
+def _taking_keys_now(packages: Sequence[Package]) -> list[Push]:
+    """The jobs that are stored with the packages; the others are planned, and take their keys when their turn comes."""
+    stored: list[Push] = []
+    for package in packages:
+        match package:
+            case ChainPush(links=links):
+                stored += links[:1]
+            case BatchPush(members=members):
+                stored += members
+            case _:
+                stored.append(package)
+    return stored
 
 
 def _together(packages: Sequence[Package]) -> Iterator[Sequence[Push] | ChainPush | BatchPush]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 
-from ...envelope import After, Key, Push, Ties
+from ...envelope import After, Key, Ties
+from ...pushes import Push
 from .dialects import Overtaken
 from .packing import dump_ties
 from .schema import jobs
@@ -68,6 +71,11 @@ def overtaken(what: str) -> Overtaken:
 def key_of(push: Push) -> Key | None:
     """The unique key that the job wants."""
     return None if push.envelope.ties is None else push.envelope.ties.key
+
+
+def wanted_digests(pushes: Sequence[Push]) -> set[str]:
+    """The digests of all unique keys that these jobs want."""
+    return {key.digest for push in pushes if (key := key_of(push)) is not None}
 
 
 def digest_of(ties: Ties | None) -> str | None:

@@ -9,12 +9,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ...envelope import Envelope, Push, Pushed
+from ...envelope import Envelope
 from ...errors import StoreRefused
+from ...pushes import Push, Pushed
 from .dialects import Mysql
+from .keys import wanted_digests
 from .pushing import Pushing, are_tied, push_rows, row_values, tied_row_values
 from .remembering import Memory
-from .schema import ended, failed, jobs
+from .schema import ended, failed, jobs, schema
 from .statements import Compiler, Transaction, padded, parameter, places, repeated
 from .text import Parameters
 
@@ -35,6 +37,7 @@ class MysqlPushing(Pushing):
             tied: compile_(sa.insert(jobs).values(**values(compile_)))
             for tied, values in ((False, row_values), (True, tied_row_values))
         }
+        self._the_one_row = compile_(dialect.holding(sa.select(schema.c.version)))
         self._used_up = cache(lambda amount: compile_(_used_up(compile_, amount)))
         self._take_out = compile_(
             sa.delete(jobs).where(jobs.c.id == parameter("id", sa.String), jobs.c.token == parameter("push", sa.String))
@@ -51,6 +54,13 @@ class MysqlPushing(Pushing):
             answers += self._insert_part(transaction, part)
         used_up = self._without_used_up(transaction, [push.envelope.id for push in pushes], mark)
         return [Pushed(one.id, stored=False) if one.id in used_up else one for one in answers]
+
+    def queue_for_keys(self, transaction: Transaction, pushes: Sequence[Push]) -> None:
+        """Wait until no other transaction is about to take several unique keys."""
+        # InnoDB waits at the key itself, so that two transactions with keys in different orders would wait for each
+        # other. It has no lock by a name that a commit ends, but rows; this one is there and never changes.
+        if len(wanted_digests(pushes)) > 1:
+            transaction.rows(self._the_one_row, {})
 
     def insert_tied(self, transaction: Transaction, row: Parameters) -> bool:
         """Insert one row with ties, unless its id is stored or its key held."""

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from ... import validation
 from ...driver import PORTION, Clearable, Inspectable, Pausable
-from ...envelope import Sizes, State, StoredJob
+from ...stored import Sizes, State, StoredJob
 from ...validation import is_queue_name, queue_name
 from .access import Access
 from .ended import removed

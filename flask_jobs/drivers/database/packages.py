@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...driver import PORTION, HoldsKeys, RunsBatches, RunsChains
-from ...envelope import BatchPush, ChainPush, Push, Pushed, Reservation, StoredBatch, StoredChain, pushes_in
+from ...envelope import Reservation
+from ...pushes import BatchPush, ChainPush, Push, Pushed, pushes_in
+from ...stored import StoredBatch, StoredChain
 from ...validation import seconds
 from .access import Access
 from .following import Following, repeated
@@ -58,7 +60,7 @@ class Packages(Access, HoldsKeys, RunsChains, RunsBatches):
         return repeated(batch.members) if answers is None else answers
 
     @repeated_if_overtaken
-    def add_to_batch(self, batch_id: str, members: Sequence[Push]) -> list[Pushed] | None:
+    def add_to_batch(self, batch_id: str, members: Sequence[Push], *, by: str | None = None) -> list[Pushed] | None:
         """Push more members, in one transaction; None if there is no such batch or it has finished."""
         check_names(members)
         try:
@@ -90,7 +92,7 @@ class Packages(Access, HoldsKeys, RunsChains, RunsBatches):
 
     @repeated_if_overtaken
     def prune_batches(self, *, older_than: float, limit: int = PORTION) -> int:
-        """Delete up to `limit` batches that finished at least `older_than` seconds ago and have no callback left."""
+        """Delete up to `limit` batches that finished long ago and have neither callback nor failed member left."""
         age = seconds(older_than, what="older_than")
         with self.writing() as transaction:
             return self.following.batches.prune(transaction, age, limit)

@@ -6,7 +6,8 @@ import json
 import logging
 from typing import Any
 
-from ...envelope import After, At, Envelope, Key, Push, Ties, When
+from ...envelope import After, At, Envelope, Key, Ties, When
+from ...pushes import Push
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from ...envelope import Followed, Push, Role
+from ...envelope import Followed
+from ...pushes import Push, Role
 from .packing import dump_push, load_push
 from .pushing import Pushing
 from .schema import planned

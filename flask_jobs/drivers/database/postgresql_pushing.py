@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 from ...driver import PORTION
-from ...envelope import Push, Pushed
+from ...pushes import Push, Pushed
 from . import postgresql_steps as steps
 from .access import Access
 from .dialects.postgresql import raw
-from .keys import key_of
+from .keys import key_of, wanted_digests
 from .pushing import Pushing, are_tied, push_rows
 from .remembering import Memory
 from .statements import OwnTransaction, Row, Transaction
 from .text import Parameters, Statement
+
+_STRIPES = 64
 
 
 class PostgresqlPushing(Pushing):
@@ -25,6 +28,7 @@ class PostgresqlPushing(Pushing):
         super().__init__(access.compile, memory)
         self._access = access
         rings, local_clock = access.bell.rings, access.compile.local_clock
+        self._queue_for_keys = raw(steps.QUEUE_FOR_KEYS, local_clock=local_clock)
         self._free_keys = raw(steps.FREE_KEYS, local_clock=local_clock)
         self._store, self._store_one = (
             {tied: raw(step(rings=rings, tied=tied), local_clock=local_clock) for tied in (False, True)}
@@ -42,7 +46,7 @@ class PostgresqlPushing(Pushing):
         forget_if_due(self._access, self._memory, len(pushes))
         tied = are_tied(pushes)
         rows = push_rows(pushes, "", {}, tied=tied)
-        keys = _keys(pushes) if tied else {}
+        keys = {**_keys(pushes), **_stripes(pushes)} if tied else {}
         if len(pushes) == 1:
             stored = self._run_alone(self._store_one[tied], rows[0], keys)
             answers = [Pushed(pushes[0].envelope.id, stored=bool(stored))]
@@ -64,6 +68,11 @@ class PostgresqlPushing(Pushing):
         answers = _answers(pushes, found)
         return self._explained(transaction, pushes, answers, rows) if keys else answers
 
+    def queue_for_keys(self, transaction: Transaction, pushes: Sequence[Push]) -> None:
+        """Wait for transactions that are about to take some of the same unique keys, in one order for all."""
+        if stripes := _stripes(pushes):
+            transaction.rows(self._queue_for_keys, stripes)
+
     def insert_tied(self, transaction: Transaction, row: Parameters) -> bool:
         """Insert one row with ties, unless its id is used or its key held."""
         return (row["id"],) not in transaction.rows(self._storing(transaction, tied=True), _given([row]))
@@ -73,7 +82,8 @@ class PostgresqlPushing(Pushing):
 
     def _run_alone(self, statement: Statement, parameters: Parameters, keys: Parameters) -> Sequence[Row]:
         if keys:
-            statement = Statement(f"{self._free_keys.text}; {statement.text}", None)
+            before = [self._queue_for_keys.text] if "stripes" in keys else []
+            statement = Statement("; ".join([*before, self._free_keys.text, statement.text]), None)
         return self._access.run_alone(statement, {**parameters, **keys}, lasting=True)
 
     def _explained(
@@ -104,8 +114,16 @@ def _given(rows: Sequence[Parameters]) -> dict[str, object]:
 
 def _keys(pushes: Sequence[Push]) -> dict[str, object]:
     """The unique keys that the jobs want, as the parameter of the statement that frees what is over."""
-    digests = [key.digest for push in pushes if (key := key_of(push)) is not None]
-    return {"keys": json.dumps(digests)} if digests else {}
+    digests = wanted_digests(pushes)
+    return {"keys": json.dumps(sorted(digests))} if digests else {}
+
+
+def _stripes(pushes: Sequence[Push]) -> dict[str, object]:
+    """Which stripes the unique keys are in, in order; nothing for one key, which nobody waits for in a circle."""
+    digests = wanted_digests(pushes)
+    if len(digests) < 2:
+        return {}
+    return {"stripes": json.dumps(sorted({zlib.crc32(digest.encode()) % _STRIPES for digest in digests}))}
 
 
 def _left_out_by_keys(pushes: Sequence[Push], answers: Sequence[Pushed]) -> list[int]:

@@ -63,6 +63,15 @@ WHERE unique_key = ANY (ARRAY (SELECT json_array_elements_text(%(keys)s::json)))
 """Takes these keys from jobs whose time with them is over, before others are stored that want them."""
 
 
+QUEUE_FOR_KEYS = """
+SELECT pg_advisory_xact_lock(710251473, s.stripe::int)
+FROM (SELECT value AS stripe FROM json_array_elements_text(%(stripes)s::json) OFFSET 0) AS s"""
+"""Waits for other transactions that are about to take several unique keys, some of them in these stripes.
+
+The stripes come in order, and are few, for the server has room for so many locks. The first number is ours alone.
+"""
+
+
 def store(*, rings: bool, tied: bool, within: bool = False) -> str:
     """Stores the rows that are new, and gives the ids of the others; NULL or '' tells nothing.
 

@@ -9,7 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from ...driver import PORTION
-from ...envelope import After, Envelope, Push, Pushed
+from ...envelope import After, Envelope
+from ...pushes import Push, Pushed
 from ...validation import queue_name
 from .dialects import Sqlite
 from .keys import ROUNDS, Keys, key_of, overtaken, tie_parameters
@@ -41,10 +42,18 @@ class Pushing:
         """Store what is new, in portions; says of each push whether it was stored."""
         # The first statement is a write: a read that turns into a write fails at once if others wrote in between.
         self._prune(transaction, pushes)
+        if isinstance(transaction, OwnTransaction):
+            self.queue_for_keys(transaction, pushes)
         pushed: list[Pushed] = []
         for start in range(0, len(pushes), PORTION):
             pushed += self.store_portion(transaction, pushes[start : start + PORTION])
         return pushed
+
+    def queue_for_keys(self, transaction: Transaction, pushes: Sequence[Push]) -> None:
+        """Before unique keys are taken one by one: wait for others that take some of the same in another order.
+
+        Here nothing has to be done, for SQLite lets one transaction write at a time.
+        """
 
     def _prune(self, transaction: Transaction, pushes: Sequence[Push]) -> None:
         if self._locks_anyway or isinstance(transaction, OwnTransaction):
@@ -87,6 +96,11 @@ class Pushing:
     def insert_tied(self, transaction: Transaction, row: Parameters) -> bool:
         """Insert one row with ties, unless its id is used or its key held."""
         return self.keys.insert(transaction, self._insert_tied, row)
+
+    def use_up(self, transaction: Transaction, ids: Sequence[str]) -> None:
+        """Remember the ids of jobs that were not stored and have been counted for all that, so that it happens once."""
+        if ids:
+            transaction.run_many(self._memory.using_up, [{"id": id_} for id_ in ids])
 
     def refuse_too_large(self, envelope: Envelope, text: str) -> None:
         """Raise `StoreRefused` if the server does not take a statement with this text for the job."""

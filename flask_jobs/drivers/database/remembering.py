@@ -32,6 +32,7 @@ class Memory:
                 ended.c.id == parameter("id", sa.String), ended.c.settlement == parameter("settlement", sa.String)
             )
         )
+        self.using_up = compile_(_using_up(compile_, remember_ids))
         # Full at first, so that short-lived processes do their share.
         self._noted = _OFTEN
 
@@ -85,6 +86,12 @@ class Memory:
         noted = sa.select(jobs.c.id, settlement, self._compile.now, until).where(*of)
         insert = sa.insert(ended).from_select(["id", "settlement", "at", "until"], self._compile.dialect.holding(noted))
         return self._compile(insert)
+
+
+def _using_up(compile_: Compiler, seconds: float) -> sa.Insert:
+    """Remembers an id that was never stored."""
+    until = compile_.now + sa.literal_column(repr(seconds), sa.Double)
+    return sa.insert(ended).values(id=parameter("id", sa.String), settlement=sa.null(), at=compile_.now, until=until)
 
 
 def _end() -> sa.ColumnElement[int]:

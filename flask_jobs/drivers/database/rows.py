@@ -9,18 +9,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ... import history
-from ...envelope import (
-    Counters,
-    Entry,
-    Envelope,
-    ErrorRecord,
-    FailedJob,
-    Hook,
-    Progress,
-    Reservation,
-    State,
-    StoredJob,
-)
+from ...envelope import Counters, Entry, Envelope, ErrorRecord, Hook, Progress, Reservation
+from ...stored import FailedJob, State, StoredJob
 from ..transitions import storable
 from .packing import load_ties
 from .schema import COUNTERS, DELAYED, RESERVED, failed, jobs

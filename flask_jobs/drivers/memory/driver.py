@@ -14,18 +14,16 @@ from ...envelope import (
     Followed,
     Popped,
     Progress,
-    Push,
-    Pushed,
     Reclaimed,
     Release,
     Reservation,
     Room,
     Settled,
     Settlement,
-    Sizes,
-    State,
     instant,
 )
+from ...pushes import Push, Pushed
+from ...stored import Sizes, State
 from ...validation import queue_name, seconds
 from ..transitions import RECLAIMED_AT_ONCE, End, in_turn, storable, taken_in
 from .failed import FailedJobs

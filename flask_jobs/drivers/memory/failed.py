@@ -8,7 +8,8 @@ from itertools import islice
 
 from ... import history, validation
 from ...driver import PORTION, StoresFailedJobs
-from ...envelope import Envelope, FailedJob, Hook, State
+from ...envelope import Envelope, Hook
+from ...stored import FailedJob, State
 from ...validation import queue_name
 from ..transitions import key_held, moved_deadline, retried
 from .following import Following

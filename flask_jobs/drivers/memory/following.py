@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 
 from ... import validation
 from ...driver import PORTION, HoldsKeys, RunsBatches, RunsChains
-from ...envelope import BatchPush, ChainPush, Envelope, Followed, Push, Pushed, Role, StoredBatch, StoredChain, Ties
+from ...envelope import Envelope, Followed, Ties
+from ...pushes import BatchPush, ChainPush, Push, Pushed, Role
+from ...stored import StoredBatch, StoredChain
 from ...validation import queue_name
 from ..transitions import End, callbacks_due, counted, has_failed_before
 from .shelves import Job
@@ -87,7 +89,7 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
             self._call_back(batch.id)
             return answers
 
-    def add_to_batch(self, batch_id: str, members: Sequence[Push]) -> list[Pushed] | None:
+    def add_to_batch(self, batch_id: str, members: Sequence[Push], *, by: str | None = None) -> list[Pushed] | None:
         """Push more members, unless the batch has finished."""
         for push in members:
             queue_name(push.envelope.queue)
@@ -119,7 +121,7 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
             return True
 
     def prune_batches(self, *, older_than: float, limit: int = PORTION) -> int:
-        """Delete batches that finished long enough ago and have no callback left."""
+        """Delete batches that finished long enough ago and have neither callback nor failed member left."""
         age = validation.seconds(older_than, what="older_than")
         with self.changing:
             latest = self.now() - age
@@ -201,6 +203,8 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
         answers = [self.shelve(push) for push in members]
         stored = sum(answer.stored for answer in answers)
         held = sum(answer.holder is not None for answer in answers)
+        # Used up, so that each is counted once.
+        self.ended |= {answer.id: self.now() + self.remember_ids for answer in answers if answer.holder is not None}
         batch = self._batches[batch_id]
         batch.stored = replace(
             batch.stored,
@@ -226,7 +230,8 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
 
 
 def _is_over(batch: StoredBatch, latest: float) -> bool:
-    return batch.finished_at is not None and batch.finished_at <= latest and not batch.callbacks
+    has_finished = batch.finished_at is not None and batch.finished_at <= latest
+    return has_finished and not batch.callbacks and not batch.failed
 
 
 def _all(pushes: Sequence[Push], *others: Push | None) -> Iterator[Push]:

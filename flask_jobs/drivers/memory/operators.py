@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 from ... import validation
 from ...driver import PORTION, Clearable, Inspectable, Pausable
-from ...envelope import State, StoredJob
+from ...stored import State, StoredJob
 from ...validation import queue_name
 from ..transitions import End
 from .following import Following

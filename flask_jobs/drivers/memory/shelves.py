@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ...envelope import Counters, Entry, Envelope, ErrorRecord, FailedJob, Hook, Progress, State, StoredJob
+from ...envelope import Counters, Entry, Envelope, ErrorRecord, Hook, Progress
+from ...stored import FailedJob, State, StoredJob
 
 
 class Place(NamedTuple):

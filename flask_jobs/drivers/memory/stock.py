@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from itertools import count
 
 from ...driver import KeepsLocks
-from ...envelope import After, Envelope, Push, Pushed, Reservation, State, instant
+from ...envelope import After, Envelope, Reservation, instant
+from ...pushes import Push, Pushed
+from ...stored import State
 from ...stores import MemoryStore
 from .shelves import Failure, Job, Shelves
 

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 
 from ...driver import PORTION
-from ...envelope import Ack, After, Counters, Fail, Push, Release, Room, Settlement
+from ...envelope import Ack, After, Counters, Fail, Release, Room, Settlement
 from ...errors import InvalidArgument
 from ...history import extended
+from ...pushes import Push
 from ...validation import queue_name
 from ..transitions import End
 from .keys import SEPARATOR

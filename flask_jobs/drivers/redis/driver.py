@@ -11,18 +11,9 @@ from redis import Redis, RedisCluster
 from ... import clock as time
 from ...config import Clock
 from ...driver import PORTION, KeepsLocks, Renewable, TracksProgress
-from ...envelope import (
-    Exchange,
-    Popped,
-    Progress,
-    Push,
-    Pushed,
-    Reservation,
-    Room,
-    Settled,
-    Settlement,
-    Sizes,
-)
+from ...envelope import Exchange, Popped, Progress, Reservation, Room, Settled, Settlement
+from ...pushes import Push, Pushed
+from ...stored import Sizes
 from ...validation import queue_name
 from .arguments import pop_arguments, settle_arguments
 from .checks import check_server

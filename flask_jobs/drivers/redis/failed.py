@@ -7,7 +7,8 @@ from itertools import islice
 from typing import Any
 
 from ...driver import PORTION, StoresFailedJobs
-from ...envelope import FailedJob, Hook
+from ...envelope import Hook
+from ...stored import FailedJob
 from ...validation import queue_name
 from ..transitions import key_held
 from .client import Server

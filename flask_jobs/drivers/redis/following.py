@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from ...driver import PORTION, HoldsKeys, RunsBatches, RunsChains
-from ...envelope import BatchPush, ChainPush, Push, Pushed, Reservation, Role, StoredBatch, StoredChain
+from ...envelope import Reservation
+from ...pushes import BatchPush, ChainPush, Push, Pushed, Role
+from ...stored import StoredBatch, StoredChain
 from ...validation import queue_name, seconds
 from .arguments import packed
 from .client import Server
@@ -54,9 +56,13 @@ class RedisFollowing(HoldsKeys, RunsChains, RunsBatches):
         head = [batch.id, batch.name, "" if not batch.allow_failures else "1", *callbacks]
         return push_all(batch.members, partial(self._send_members, "push_batch", head, batch.id)) or []
 
-    def add_to_batch(self, batch_id: str, members: Sequence[Push]) -> list[Pushed] | None:
-        """Push more members, unless the batch has finished. It is not whole before the last portion is stored."""
-        opener = members[0].envelope.id if members else ""
+    def add_to_batch(self, batch_id: str, members: Sequence[Push], *, by: str | None = None) -> list[Pushed] | None:
+        """Push more members, unless the batch has finished. It is not whole before the last portion is stored.
+
+        If that never comes, it waits until the job that adds them has ended, at most for the time of a lease.
+        """
+        # A push by nobody is known by its first member when it is repeated, and is not to end with that one.
+        opener = by or f"with:{members[0].envelope.id if members else ''}"
         return push_all(members, partial(self._send_members, "add_to_batch", [batch_id], opener))
 
     def batch(self, batch_id: str) -> StoredBatch | None:
@@ -77,7 +83,7 @@ class RedisFollowing(HoldsKeys, RunsChains, RunsBatches):
         return bool(self._scripts.run("cancel_batch", batch_id))
 
     def prune_batches(self, *, older_than: float, limit: int = PORTION) -> int:
-        """Delete batches that finished long enough ago and have no callback left."""
+        """Delete batches that finished long enough ago and have neither callback nor failed member left."""
         age = seconds(older_than, what="older_than")
         return int(self._scripts.run("prune_batches", repr(age), min(limit, PORTION)))
 
@@ -93,5 +99,13 @@ class RedisFollowing(HoldsKeys, RunsChains, RunsBatches):
         return [decoded(batch_id) for batch_id in found]
 
     def _look_at(self, ids: Sequence[str]) -> list[StoredBatch]:
+        found = self._seen(ids)
+        opened = [batch.id for batch in found if not batch.is_whole]
+        # Whoever looks lets those go on whose last members do not come any more.
+        if not any(self._scripts.run("close_batch", batch_id) for batch_id in opened):
+            return found
+        return self._seen(ids)
+
+    def _seen(self, ids: Sequence[str]) -> list[StoredBatch]:
         seen = zip(ids, self._scripts.run("batches", len(ids), *ids), strict=True)
         return [batch for batch_id, state in seen if (batch := stored_batch(batch_id, state)) is not None]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ...driver import PORTION, Clearable, Inspectable, Pausable
-from ...envelope import State, StoredJob
+from ...stored import State, StoredJob
 from ...validation import queue_name
 from ...validation import seconds as length
 from .client import Server

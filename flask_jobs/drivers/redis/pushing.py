@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...envelope import Push, Pushed
 from ...errors import ConnectionLost, StoreRefused
+from ...pushes import Push, Pushed
 from ...validation import queue_name
 from .arguments import push_arguments, push_portions
 from .scripts import Argument

@@ -18,20 +18,16 @@ from ...envelope import (
     Entry,
     Envelope,
     ErrorRecord,
-    FailedJob,
     Followed,
     Hook,
     Key,
     Progress,
     Reclaimed,
     Reservation,
-    State,
-    StoredBatch,
-    StoredChain,
-    StoredJob,
     Ties,
     When,
 )
+from ...stored import FailedJob, State, StoredBatch, StoredChain, StoredJob
 from ..transitions import storable
 from .keys import SEPARATOR
 

@@ -9,8 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ...driver import Driver, RunsBatches, StoresFailedJobs
-from ...envelope import Ack, After, BatchPush, Key, Push, Reservation, Role, StoredBatch, Ties
+from ...envelope import Ack, After, Key, Reservation, Ties
 from ...ids import new_id
+from ...pushes import BatchPush, Push, Pushed, Role
+from ...stored import StoredBatch
 from .support import Advance, Contract, envelope, fail, pop, pop_one, release, roomy, timeless
 
 CALLBACKS = {Role.THEN: "shop.then", Role.CATCH: "shop.catch", Role.FINALLY: "shop.finally"}
@@ -247,6 +249,23 @@ class RunsBatchesContract(Contract):
 
         assert self.counts(batches, plan) == (2, 0, 0, 0)
 
+    def test_a_member_whose_key_is_held_is_skipped_once_however_often_it_is_added(
+        self, driver: Driver, batches: RunsBatches
+    ) -> None:
+        key = Key("k" * 64, "invoice:7")
+        driver.push([holder := Push(envelope(queue="other", ties=Ties(key=key)))])
+        plan = batch(1)
+        batches.push_batch(plan)
+        held = member(plan.id, key=key)
+
+        first = batches.add_to_batch(plan.id, [held])
+        again = batches.add_to_batch(plan.id, [held])
+
+        assert first == [Pushed(held.envelope.id, stored=False, holder=holder.envelope.id)]
+        assert again is not None
+        assert not again[0].stored
+        assert self.counts(batches, plan) == (1, 0, 0, 1)
+
     def test_a_cancelled_batch_finishes_without_then(self, driver: Driver, batches: RunsBatches) -> None:
         plan = batch(2)
         batches.push_batch(plan)
@@ -300,6 +319,38 @@ class RunsBatchesContract(Contract):
 
         kept = batches.prune_batches(older_than=0)
         driver.retry(one.envelope.id, new_id())
+        self.called_back(driver)
+
+        assert kept == 0
+        assert batches.prune_batches(older_than=0) == 1
+
+    def test_a_batch_is_kept_while_a_failed_member_may_be_retried(self, driver: Driver, batches: RunsBatches) -> None:
+        assert isinstance(driver, StoresFailedJobs)
+        plan = batch(1)
+        batches.push_batch(plan)
+        driver.settle([fail(failed := pop_one(driver))])
+        self.called_back(driver)
+
+        kept = batches.prune_batches(older_than=0)
+        driver.retry(failed.envelope.id, new_id())
+        kept_for_the_retry = batches.prune_batches(older_than=0)
+        driver.settle([Ack(pop_one(driver))])
+
+        assert (kept, kept_for_the_retry) == (0, 0)
+        assert self.counts(batches, plan) == (0, 1, 0, 0)
+        assert batches.prune_batches(older_than=0) == 1
+
+    def test_a_batch_is_kept_no_longer_than_its_failed_members(self, driver: Driver, batches: RunsBatches) -> None:
+        assert isinstance(driver, StoresFailedJobs)
+        plan = batch(2, allow_failures=True)
+        batches.push_batch(plan)
+        driver.settle([fail(failed := pop_one(driver))])
+        driver.settle([fail(pop_one(driver))])
+        self.called_back(driver)
+
+        driver.forget(failed.envelope.id)
+        kept = batches.prune_batches(older_than=0)
+        driver.flush()
         self.called_back(driver)
 
         assert kept == 0

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from ...driver import Driver, RunsChains, StoresFailedJobs
-from ...envelope import Ack, After, ChainPush, Envelope, Followed, Key, Push, Pushed, Reservation, Room, Ties
+from ...envelope import Ack, After, Envelope, Followed, Key, Reservation, Room, Ties
 from ...ids import new_id
+from ...pushes import ChainPush, Push, Pushed
 from .support import Advance, Contract, envelope, fail, pop, pop_one, release, timeless
 
 

@@ -6,9 +6,11 @@ import pytest
 
 from ... import clock
 from ...driver import StoresFailedJobs
-from ...envelope import Ack, After, Counters, ErrorRecord, Event, FailedJob, Hook, Push, Sizes
+from ...envelope import Ack, After, Counters, ErrorRecord, Event, Hook
 from ...errors import InvalidArgument
 from ...ids import new_id
+from ...pushes import Push
+from ...stored import FailedJob, Sizes
 from .support import BAD_NAMES, ERROR, Advance, Contract, envelope, fail, pop, pop_one, push, roomy
 
 

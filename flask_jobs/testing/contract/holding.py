@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ...driver import Driver
-from ...envelope import Ack, After, Counters, Push, Sizes
+from ...envelope import Ack, After, Counters
 from ...ids import new_id
+from ...pushes import Push
+from ...stored import Sizes
 from .support import (
     KINDS,
     Advance,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ...driver import Driver, HoldsKeys, StoresFailedJobs
-from ...envelope import Ack, After, Key, Push, Pushed, Ties
+from ...envelope import Ack, After, Key, Ties
 from ...errors import KeyHeld
 from ...ids import new_id
+from ...pushes import Push, Pushed
 from .support import Advance, Contract, envelope, fail, pop, pop_one, release, roomy, timeless
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...driver import Driver, Renewable
-from ...envelope import Ack, After, At, Counters, Event, Sizes
+from ...envelope import Ack, After, At, Counters, Event
 from ...ids import new_id
+from ...stored import Sizes
 from .support import Advance, Contract, id_list, pop, pop_ids, pop_one, push, release, roomy, timeless
 
 

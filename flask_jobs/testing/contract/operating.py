@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ...driver import Clearable, Driver, Inspectable, Pausable, TracksProgress
-from ...envelope import Ack, After, At, Counters, Progress, Push, Sizes, State, StoredJob
+from ...envelope import Ack, After, At, Counters, Progress
 from ...errors import InvalidArgument
+from ...pushes import Push
+from ...stored import Sizes, State, StoredJob
 from .support import Advance, Contract, envelope, pop, pop_ids, pop_one, push, release, roomy
 from .waiting import waited
 

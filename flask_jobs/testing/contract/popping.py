@@ -8,7 +8,8 @@ from collections import Counter
 import pytest
 
 from ...driver import Driver
-from ...envelope import Ack, After, At, Sizes
+from ...envelope import Ack, After, At
+from ...stored import Sizes
 from .support import Advance, Contract, id_list, pop, pop_ids, pop_one, push, release, roomy
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ...driver import PORTION, Driver
-from ...envelope import Ack, After, At, Push, Pushed, Settlement
+from ...envelope import Ack, After, At, Settlement
 from ...errors import InvalidArgument
+from ...pushes import Push, Pushed
 from .support import BAD_NAMES, Advance, Contract, envelope, fail, id_list, pop, pop_ids, pop_one, push, roomy
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from ...driver import Driver, Inspectable, StoresFailedJobs
-from ...envelope import Ack, After, At, Counters, Event, Reservation, Sizes
+from ...envelope import Ack, After, At, Counters, Event, Reservation
 from ...ids import new_id
+from ...stored import Sizes
 from .support import (
     KINDS,
     Advance,

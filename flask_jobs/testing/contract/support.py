@@ -20,7 +20,6 @@ from ...envelope import (
     Event,
     Fail,
     Popped,
-    Push,
     Release,
     Reservation,
     Room,
@@ -28,6 +27,7 @@ from ...envelope import (
     Ties,
     When,
 )
+from ...pushes import Push
 
 Advance = Callable[[float], None]
 

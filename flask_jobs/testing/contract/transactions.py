@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import pytest
 import sqlalchemy as sa
 
 from ...driver import Driver, HoldsKeys, RunsBatches, RunsChains, Transactional
-from ...envelope import Ack, After, BatchPush, ChainPush, Package, Push, Pushed, Sizes
+from ...envelope import Ack, After
 from ...errors import InvalidArgument
+from ...pushes import BatchPush, ChainPush, Package, Push, Pushed
+from ...stored import Sizes
 from . import batches, chains, keys
 from .support import Contract, envelope, pop_ids, pop_one
 
@@ -209,6 +214,44 @@ class TransactionalContract(Contract):
         assert [(answer.stored, answer.holder) for answer in answers] == [(False, holder.envelope.id), (True, None)]
         with app_engine.connect() as connection:
             assert connection.execute(sa.select(sa.func.count()).select_from(NOTES)).scalar() == 2
+
+    def test_transactions_that_want_the_same_keys_in_another_order_both_commit(
+        self, driver: Transactional, app_engine: sa.Engine
+    ) -> None:
+        if not isinstance(driver, HoldsKeys):
+            pytest.skip("The driver holds no unique keys.")
+        rounds, both_ready, answers = 5, threading.Barrier(2), []
+
+        def commit(pushes: Sequence[Push]) -> list[Pushed]:
+            with _lenient(app_engine).begin() as connection:
+                both_ready.wait(10)
+                return list(driver.push_within(connection, pushes))
+
+        with ThreadPoolExecutor(2) as threads:
+            for number in range(rounds):
+                ours, theirs = ([keys.keyed(f"{number}:{key * 7919}") for key in range(60)] for _ in range(2))
+                ending = threads.submit(commit, theirs[::-1])
+                answers += [*commit(ours), *ending.result(30)]
+
+        assert sum(answer.stored for answer in answers) == rounds * 60
+        assert sum(answer.holder is not None for answer in answers) == rounds * 60
+
+    def test_jobs_with_unique_keys_keep_their_order_within_a_transaction(
+        self, driver: Transactional, app_engine: sa.Engine
+    ) -> None:
+        if not isinstance(driver, HoldsKeys):
+            pytest.skip("The driver holds no unique keys.")
+        pushes = [keys.keyed(word) for word in ("m", "z", "a", "k")]
+        pushes.insert(2, Push(envelope()))
+        with app_engine.begin() as connection:
+            driver.push_within(connection, pushes)
+
+        assert pop_ids(driver, amount=5) == [push.envelope.id for push in pushes]
+
+
+def _lenient(engine: sa.Engine) -> sa.Engine:
+    """The engine, with transactions that are not given up for meeting what others have committed meanwhile."""
+    return engine.execution_options(isolation_level="READ COMMITTED") if engine.name == "postgresql" else engine
 
 
 def _chain_for(driver: Driver) -> ChainPush:

@@ -179,7 +179,7 @@ def test_f47_a_worker_leaves_the_logging_of_an_app_alone(shop: Any, verbose: lis
 
     result = shop.flask("work", "--stop-when-empty", "--tries", "1", *verbose)
 
-    before, _, within = shop.notes
+    before, _, _, within = shop.notes  # the app is made by the supervisor, and by its worker
     assert json.loads(within) == json.loads(before)
     assert '"flask_jobs.lifecycle"' in result.stderr
     assert f'"job": "{failing}"' in result.stderr

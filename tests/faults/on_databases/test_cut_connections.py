@@ -2,9 +2,10 @@
 
 import pytest
 
-from flask_jobs.envelope import Ack, After, Counters, Entry, ErrorRecord, Event, Fail, Release, Room, Sizes
+from flask_jobs.envelope import Ack, After, Counters, Entry, ErrorRecord, Event, Fail, Release, Room
 from flask_jobs.errors import ConnectionLost, Stored
 from flask_jobs.ids import new_id
+from flask_jobs.stored import Sizes
 from tests.faults.support import job
 from tests.proxy import proxy_to
 

@@ -4,8 +4,9 @@ import threading
 
 import pytest
 
-from flask_jobs.envelope import Ack, Room, Sizes
+from flask_jobs.envelope import Ack, Room
 from flask_jobs.ids import new_id
+from flask_jobs.stored import Sizes
 from tests.faults.on_databases.test_what_servers_do_differently import waiting
 from tests.faults.support import job
 from tests.processes import wait_until

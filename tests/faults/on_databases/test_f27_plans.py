@@ -159,7 +159,7 @@ def ours(statements):
     """The statements on our tables, each once, without the settings that go before it."""
     sent = [re.sub("^((BEGIN|SET [^;]*); )+", "", text) for text in statements]
     # What frees unique keys goes out in one message with the statement that stores the jobs.
-    texts = [text for both in sent for text in re.split("; (?=WITH|INSERT)", both)]
+    texts = [text for both in sent for text in re.split("; (?=WITH|INSERT|UPDATE)", both)]
     verbs = "SELECT|INSERT|UPDATE|DELETE|WITH"
     return list(dict.fromkeys(text for text in texts if re.match(verbs, text) and "flask_jobs" in text))
 

@@ -8,7 +8,7 @@ from flask_jobs.ids import new_id
 from flask_jobs.testing.contract.batches import batch
 from flask_jobs.testing.contract.support import fail, pop_one
 
-ROUNDS = 25
+ROUNDS = [10, pytest.param(50, marks=pytest.mark.volume)]
 
 
 def at_once(*steps):
@@ -27,11 +27,12 @@ def at_once(*steps):
     return [answers[number] for number in range(len(steps))]
 
 
+@pytest.mark.parametrize("rounds", ROUNDS)
 @pytest.mark.parametrize("how", ["flush", "forget"])
-def test_f42_a_failed_member_is_either_retried_or_counted_as_skipped(driver, open_driver, how):
+def test_f42_a_failed_member_is_either_retried_or_counted_as_skipped(driver, open_driver, how, rounds):
     other = open_driver()
     other.size("default")
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         plan = batch(1, allow_failures=True)
         driver.push_batch(plan)
         driver.settle([fail(pop_one(driver))])

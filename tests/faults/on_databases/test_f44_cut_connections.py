@@ -2,9 +2,10 @@
 
 import pytest
 
-from flask_jobs.envelope import Ack, Room, Sizes
+from flask_jobs.envelope import Ack, Room
 from flask_jobs.errors import ConnectionLost
 from flask_jobs.ids import new_id
+from flask_jobs.stored import Sizes
 from flask_jobs.testing.contract.batches import batch, member
 from flask_jobs.testing.contract.chains import chain
 from flask_jobs.testing.contract.keys import digest, keyed

@@ -12,9 +12,10 @@ import sqlalchemy as sa
 from flask_jobs import clock
 from flask_jobs.drivers.database import DatabaseDriver, open_engine, server_engines
 from flask_jobs.drivers.database.dialects import postgresql
-from flask_jobs.envelope import Ack, Room, Sizes
+from flask_jobs.envelope import Ack, Room
 from flask_jobs.errors import ConnectionLost, SchemaMissing, Stored
 from flask_jobs.ids import new_id
+from flask_jobs.stored import Sizes
 from tests.databases import own_database, required_server
 from tests.faults.support import job
 from tests.proxy import proxy_to

@@ -9,9 +9,11 @@ import sqlalchemy as sa
 
 from flask_jobs import clock
 from flask_jobs.drivers.database import DatabaseDriver, metadata, open_engine
-from flask_jobs.envelope import Ack, After, Envelope, Push, Room, Sizes
+from flask_jobs.envelope import Ack, After, Envelope, Room
 from flask_jobs.errors import ConfigurationError, StoreRefused
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Push
+from flask_jobs.stored import Sizes
 from tests.databases import MARIADB, POSTGRESQL
 from tests.faults.support import count, job
 from tests.processes import wait_until

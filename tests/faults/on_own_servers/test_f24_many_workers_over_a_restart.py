@@ -13,7 +13,7 @@ from collections import Counter
 
 import pytest
 
-from tests.faults.many import Amount, Traffic, assert_each_ended_once
+from tests.faults.many import FEW, Amount, Traffic, assert_each_ended_once
 from tests.faults.stores import Store
 from tests.faults.workers import Site
 
@@ -21,7 +21,7 @@ from tests.faults.workers import Site
 LAST_MOMENT = 2.0
 
 AMOUNTS = [
-    pytest.param(Amount(1_000, 4, 60), id="few", marks=pytest.mark.slow),
+    pytest.param(FEW, id="few", marks=pytest.mark.slow),
     pytest.param(Amount(20_000, 8, 600), id="full", marks=pytest.mark.volume),
 ]
 

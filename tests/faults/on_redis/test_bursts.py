@@ -6,8 +6,10 @@ import time
 import pytest
 
 from flask_jobs.driver import PORTION
-from flask_jobs.envelope import Ack, At, Envelope, Push, Sizes
+from flask_jobs.envelope import Ack, At, Envelope
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Push
+from flask_jobs.stored import Sizes
 from flask_jobs.testing.contract.support import id_list, pop, roomy
 
 pytestmark = pytest.mark.alone

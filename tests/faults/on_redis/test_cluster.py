@@ -7,9 +7,11 @@ import pytest
 from redis.cluster import ClusterNode, RedisCluster
 
 from flask_jobs.drivers.redis.driver import RedisDriver
-from flask_jobs.envelope import Ack, After, Push, Sizes
+from flask_jobs.envelope import Ack, After
 from flask_jobs.errors import ConnectionLost, Stored, StoreRefused
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Push
+from flask_jobs.stored import Sizes
 from flask_jobs.testing.contract.support import envelope, fail, id_list, pop, pop_one, push, release, roomy
 
 from ...servers import free_port, redis_cluster, wait_until

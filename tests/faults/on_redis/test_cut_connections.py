@@ -2,9 +2,11 @@
 
 import pytest
 
-from flask_jobs.envelope import Ack, After, Push, Sizes
+from flask_jobs.envelope import Ack, After
 from flask_jobs.errors import ConnectionLost, Stored
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Push
+from flask_jobs.stored import Sizes
 from flask_jobs.testing.contract.support import envelope, fail, id_list, pop, pop_one, push, release, roomy
 
 from ...proxy import proxy_to

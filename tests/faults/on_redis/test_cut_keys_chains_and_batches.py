@@ -1,13 +1,17 @@
 """The connection is cut at every command: no link is lost or doubled, no member miscounted, no key left behind."""
 
+import datetime as dt
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import time_machine
 
-from flask_jobs.envelope import Ack, After, Pushed, Sizes
+from flask_jobs.envelope import Ack, After
 from flask_jobs.errors import ConnectionLost, Stored
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Pushed
+from flask_jobs.stored import Sizes
 from flask_jobs.testing.contract.batches import CALLBACKS, batch, member
 from flask_jobs.testing.contract.chains import chain
 from flask_jobs.testing.contract.keys import digest, keyed
@@ -281,6 +285,65 @@ def test_f43_members_added_in_portions_hold_the_batch_open_until_the_last_one(dr
     assert (between.total, between.done, between.is_whole, between.finished_at) == (1_001, 1_001, False, None)
     assert sum(answer.stored for answer in answers) == 500
     assert (stored.total, stored.done, stored.is_whole) == (1_501, 1_501, True)
+    assert stored.finished_at is not None
+    assert driver.size("callbacks") == Sizes(ready=2)
+
+
+@pytest.mark.parametrize("end", [Ack, fail])
+def test_f43_a_member_that_is_cut_short_while_it_adds_others_holds_its_batch_open_no_longer_than_it_lives(
+    driver, cut_driver, proxy, end
+):
+    plan = batch(1, allow_failures=True)
+    driver.push_batch(plan)
+    adding = pop_one(driver)
+    proxy.cut_before(1)
+
+    with pytest.raises(ConnectionLost):
+        cut_driver.add_to_batch(plan.id, [member(plan.id) for _ in range(1_500)], by=adding.envelope.id)
+    _run_all(driver, "default")
+    between = driver.batch(plan.id)
+    driver.settle([end(adding)])
+
+    stored = driver.batch(plan.id)
+    assert (between.total, between.done, between.is_whole, between.finished_at) == (1_001, 1_000, False, None)
+    assert (stored.total, stored.pending, stored.is_whole) == (1_001, 0, True)
+    assert stored.finished_at is not None
+    assert driver.size("callbacks") == Sizes(ready=2)
+
+
+def test_f43_a_job_that_adds_again_after_it_was_cut_short_closes_what_it_had_opened(driver, cut_driver, proxy):
+    plan = batch(1)
+    driver.push_batch(plan)
+    proxy.cut_before(1)
+    with pytest.raises(ConnectionLost):
+        cut_driver.add_to_batch(plan.id, [member(plan.id) for _ in range(1_500)], by="a job of no batch")
+
+    driver.add_to_batch(plan.id, [member(plan.id) for _ in range(1_500)], by="a job of no batch")
+    before = driver.batch(plan.id)
+    _run_all(driver, "default")
+
+    assert (before.total, before.is_whole, before.finished_at) == (2_501, True, None)
+    assert driver.batch(plan.id).finished_at is not None
+    assert driver.size("callbacks") == Sizes(ready=2)
+
+
+def test_f43_whoever_adds_from_outside_and_is_cut_short_holds_the_batch_open_for_a_lease(open_driver, proxy):
+    with time_machine.travel(dt.datetime.now(dt.UTC), tick=True) as traveller:
+        driver, cut_driver = open_driver(clock="local"), open_driver(proxy.url, clock="local")
+        plan = batch(1)
+        driver.push_batch(plan)
+        proxy.cut_before(1)
+        with pytest.raises(ConnectionLost):
+            cut_driver.add_to_batch(plan.id, [member(plan.id) for _ in range(1_500)])
+        _run_all(driver, "default")
+
+        traveller.shift(59)
+        early = driver.batch(plan.id)
+        traveller.shift(2)
+        (stored,) = driver.batches()
+
+    assert (early.is_whole, early.finished_at) == (False, None)
+    assert (stored.total, stored.done, stored.is_whole) == (1_001, 1_001, True)
     assert stored.finished_at is not None
     assert driver.size("callbacks") == Sizes(ready=2)
 

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from flask_jobs.drivers.redis.driver import RedisDriver
-from flask_jobs.envelope import Push
 from flask_jobs.errors import ConnectionLost, StoreRefused
+from flask_jobs.pushes import Push
 from flask_jobs.testing.contract.support import envelope, pop_one, push
 
 from ...servers import redis_server, wait_until

@@ -8,9 +8,11 @@ from contextlib import suppress
 import pytest
 import redis
 
-from flask_jobs.envelope import Ack, Push, Sizes
+from flask_jobs.envelope import Ack
 from flask_jobs.errors import ConnectionLost, StoreRefused
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Push
+from flask_jobs.stored import Sizes
 from flask_jobs.testing.contract.support import envelope, id_list, pop, pop_one, push, roomy
 
 from ...proxy import proxy_to

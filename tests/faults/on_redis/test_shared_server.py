@@ -4,9 +4,11 @@ import logging
 
 import pytest
 
-from flask_jobs.envelope import Ack, After, Counters, Progress, Push, Release, Sizes
+from flask_jobs.envelope import Ack, After, Counters, Progress, Release
 from flask_jobs.errors import ConfigurationError, StoreRefused
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Push
+from flask_jobs.stored import Sizes
 from flask_jobs.testing.contract.batches import batch, member
 from flask_jobs.testing.contract.chains import chain
 from flask_jobs.testing.contract.keys import digest, keyed

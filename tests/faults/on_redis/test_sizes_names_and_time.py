@@ -12,9 +12,11 @@ import pytest
 import time_machine
 
 from flask_jobs.driver import PORTION
-from flask_jobs.envelope import At, Envelope, ErrorRecord, Fail, Push, Sizes
+from flask_jobs.envelope import At, Envelope, ErrorRecord, Fail
 from flask_jobs.errors import InvalidArgument
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Push
+from flask_jobs.stored import Sizes
 from flask_jobs.testing.contract.support import BAD_NAMES, envelope, pop, pop_ids, pop_one, push, roomy
 
 

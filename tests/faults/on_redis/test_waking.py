@@ -10,7 +10,8 @@ import time
 import pytest
 
 from flask_jobs.drivers.redis import driver as redis_driver
-from flask_jobs.envelope import After, Push
+from flask_jobs.envelope import After
+from flask_jobs.pushes import Push
 from flask_jobs.testing.contract.support import envelope, pop, pop_one, push, roomy
 
 from ...servers import wait_until

@@ -7,8 +7,9 @@ import time
 import zoneinfo
 
 from flask_jobs.drivers.database import DatabaseDriver, open_engine
-from flask_jobs.envelope import Envelope, Push
+from flask_jobs.envelope import Envelope
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Push
 from flask_jobs.validation import when
 
 file, clock, action = sys.argv[1:4]

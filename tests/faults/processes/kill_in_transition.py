@@ -10,8 +10,9 @@ import time
 import sqlalchemy as sa
 
 from flask_jobs.drivers.database import DatabaseDriver, open_engine
-from flask_jobs.envelope import After, Entry, Envelope, ErrorRecord, Event, Fail, Push, Release, Room
+from flask_jobs.envelope import After, Entry, Envelope, ErrorRecord, Event, Fail, Release, Room
 from flask_jobs.ids import new_id
+from flask_jobs.pushes import Push
 
 file, way, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
 

@@ -19,7 +19,7 @@ from flask_jobs import (
 )
 from flask_jobs.cli import jobs_cli
 from flask_jobs.envelope import Event
-from tests.apps import note, worker
+from tests.apps import Draft, note, worker
 from tests.servers import wait_until
 
 pytestmark = pytest.mark.slow
@@ -153,10 +153,10 @@ def test_a_job_that_is_failed_instead_of_waiting_gives_its_turn_back_in_another_
 
 
 def test_a_job_that_is_skipped_further_out_gives_its_turn_back(shop):
-    shop.jobs.limiter("emails", lambda job: Limit.every(5))
+    shop.jobs.limiter("emails", lambda job: Limit.every(2))
     skipped = []
     mail = register(shop, layers=[Skip.when(lambda job: job.word in skipped), RateLimited("emails")])
-    wait_until(lambda: time.time() % 5 < 2, what="the beginning of a window")
+    wait_until(lambda: time.time() % 2 < 0.8, what="the beginning of a window")
     _, second = (shop.jobs.dispatch(mail(word)) for word in "ab")
     shop.work()
     waiting = shop.driver().find(second.id)
@@ -350,7 +350,7 @@ def test_a_lock_in_another_store_is_extended_while_its_job_runs(shop):
     assert inside.wait(20)
     began = time.monotonic()
     shop.jobs.dispatch(slow("second"))
-    while time.monotonic() - began < 3:
+    while time.monotonic() - began < 2:
         shop.work()
         time.sleep(0.1)
 
@@ -362,3 +362,53 @@ def test_a_lock_in_another_store_is_extended_while_its_job_runs(shop):
 
     assert before == []
     assert shop.noted == ["first", "second"]
+
+
+def test_a_job_whose_batch_is_cancelled_while_it_waits_gives_its_turn_back(shop):
+    shop.jobs.limiter("emails", lambda job: Limit.every(5))
+    mail = register(shop, layers=[RateLimited("emails")])
+    wait_until(lambda: time.time() % 5 < 2, what="the beginning of a window")
+    batch = shop.jobs.batch([mail("a"), mail("b")])
+    shop.work()
+    (waiting,) = stored(shop)
+
+    batch.cancel()
+    wait_until(lambda: shop.work() and batch.is_finished, what="the end of the batch", within=30)
+
+    assert "its own turn comes at" in waiting.history[0].reason
+    assert len(shop.noted) == 1
+    assert not shop.driver().store.give_back(waiting.envelope.id)
+
+
+def test_a_job_that_ends_with_its_row_gives_its_turn_back(shop):
+    shop.jobs.limiter("emails", lambda job: Limit.every(5))
+    mail = register(shop, layers=[RateLimited("emails")])
+
+    class Publish(Job):
+        def __init__(self, draft):
+            self.draft = draft
+
+        def middleware(self):
+            return [RateLimited("emails")]
+
+        def handle(self):
+            note("published")
+
+    shop.jobs.register("publish")(Publish)
+    draft = Draft()
+    shop.session.add(draft)
+    shop.session.commit()
+    wait_until(lambda: time.time() % 5 < 2, what="the beginning of a window")
+    shop.jobs.dispatch(mail("a"))
+    publish = shop.jobs.dispatch(Publish(draft))
+    shop.work()
+    waiting = shop.driver().find(publish.id)
+
+    shop.session.delete(draft)
+    shop.session.commit()
+    wait_until(lambda: shop.work() and shop.driver().find(publish.id) is None, what="its end", within=30)
+
+    assert "its own turn comes at" in waiting.history[0].reason
+    assert shop.noted == ["a"]
+    assert shop.driver().count_failed() == 0
+    assert not shop.driver().store.give_back(publish.id)

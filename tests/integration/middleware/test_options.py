@@ -135,11 +135,15 @@ def test_a_limiter_that_gives_no_limit_lets_everything_through(shop):
     assert sorted(shop.noted) == ["a", "free", "free"]
 
 
-def test_a_limiter_that_gives_anything_else_is_an_error_that_says_so(shop):
-    shop.jobs.limiter("emails", lambda job: [30])
+@pytest.mark.parametrize(
+    ("given", "kind"), [([30], "int"), (0, "int"), (False, "bool"), ("", "str"), ("30", "str"), ([None], "NoneType")]
+)
+def test_a_limiter_that_gives_anything_else_is_an_error_that_says_so(shop, given, kind):
+    shop.jobs.limiter("emails", lambda job: given)
     mail = register(shop, layers=[RateLimited("emails")])
 
-    shop.jobs.run(mail(), attempt=3).assert_failed_with(InvalidArgument, "gave an object of type int")
+    shop.jobs.run(mail(), attempt=3).assert_failed_with(InvalidArgument, f"gave an object of type {kind}:")
+    assert shop.noted == []
 
 
 def test_one_name_is_one_limiter(shop):
@@ -171,6 +175,7 @@ def test_a_limit_says_what_it_allows(limit, words):
         lambda: Limit.per_minute(0),
         lambda: Limit.per_minute(-1),
         lambda: Limit.per_minute(1.5),
+        lambda: Limit.per_minute(2**31),
         lambda: Limit.every(0),
         lambda: Limit.every(-3),
         lambda: RateLimited(Limit.per_minute(3)),
@@ -178,6 +183,7 @@ def test_a_limit_says_what_it_allows(limit, words):
         lambda: WithoutOverlapping("k", release_after=-1),
         lambda: WithoutOverlapping("k", expire_after=0),
         lambda: ConcurrencyLimit("k", 0),
+        lambda: ConcurrencyLimit("k", 2**31),
         lambda: ThrottlesExceptions(max_exceptions=0),
         lambda: ThrottlesExceptions(decay=0),
         lambda: FailOnException(),
@@ -186,6 +192,13 @@ def test_a_limit_says_what_it_allows(limit, words):
 def test_what_makes_no_sense_is_refused_where_it_is_written(make):
     with pytest.raises(InvalidArgument):
         make()
+
+
+def test_the_largest_amounts_that_every_store_can_count_are_taken(shop):
+    shop.jobs.limiter("emails", lambda job: Limit.per_minute(2**31 - 1))
+    mail = register(shop, layers=[RateLimited("emails"), ConcurrencyLimit("k", 2**31 - 1)])
+
+    shop.jobs.run(mail()).assert_done()
 
 
 def test_values_of_two_parts_are_keys_of_two_parts():

@@ -5,9 +5,10 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from flask_jobs import transactions
-from flask_jobs.envelope import Envelope, Push
+from flask_jobs.envelope import Envelope
 from flask_jobs.errors import PushFailed
 from flask_jobs.ledger import Reason
+from flask_jobs.pushes import Push
 
 
 def not_stored(name):

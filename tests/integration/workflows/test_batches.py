@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from flask_jobs import Batch, BatchNotFound, InvalidArgument, Job, Status, current_job
+from flask_jobs import Batch, BatchNotFound, InvalidArgument, Job, Status, StoreRefused, current_job
 from flask_jobs.ids import new_id
 from tests.apps import Draft, Order, Tidy, note
 
 from .conftest import Once, Stage, Step
+
+# Well below what SQLite waits for the write lock of somebody else.
+SOON = 3
 
 CALLBACKS: dict[str, Any] = {"then": Step("then"), "catch": Step("catch"), "finally_": Step("finally")}
 
@@ -229,6 +233,43 @@ def test_a_batch_waits_for_the_commit(stage: Stage) -> None:
     assert discarded.status is Status.DISCARDED
     assert batch.status in (Status.PUSHED, Status.RAN)
     assert stage.noted == ["1", "2", "finally"]
+
+
+@pytest.mark.parametrize("call", [lambda batch: batch.add([Step("2")]), Batch.cancel], ids=["add", "cancel"])
+def test_what_is_asked_of_a_batch_that_is_not_committed_yet_is_refused_everywhere(stage: Stage, call: Any) -> None:
+    session = stage.shop.session
+    session.add(Order())
+    session.flush()
+    batch = stage.batch([Step("1")])
+    began = time.monotonic()
+    with pytest.raises(BatchNotFound, match="commit"):
+        call(batch)
+    took = time.monotonic() - began
+    session.commit()
+    stage.work()
+
+    assert took < SOON
+    assert stage.noted == ["1"]
+    assert counts(batch) == (0, 1, 0, 0)
+
+
+@pytest.mark.parametrize("call", [lambda batch: batch.add([Step("2")]), Batch.cancel], ids=["add", "cancel"])
+def test_what_sqlite_cannot_write_beside_ones_own_transaction_is_refused_at_once(queued: Stage, call: Any) -> None:
+    batch = queued.batch([Step("1")])
+    session = queued.shop.session
+    session.add(Order())
+    session.flush()
+    began = time.monotonic()
+    if queued.kind == "database":
+        with pytest.raises(StoreRefused, match="commit"):
+            call(batch)
+    else:
+        call(batch)
+    took = time.monotonic() - began
+    session.commit()
+    call(batch)
+
+    assert took < SOON
 
 
 def test_a_batch_is_found_by_its_id(stage: Stage) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from flask_jobs import InvalidArgument, Job, KeyHeld, Status, current_job, job_discarded
+from flask_jobs.cli import jobs_cli
 from flask_jobs.ids import new_id
 from tests.apps import Order, Ship, note
 
@@ -259,3 +260,26 @@ def test_what_cannot_be_a_key_is_refused_at_dispatch(stage: Stage, options: Any,
 def test_jobs_of_two_names_share_no_key(queued: Stage) -> None:
     assert queued.dispatch(Once("a"))
     assert queued.dispatch(UntilRunning("a"))
+
+
+def test_explain_points_to_the_line_of_the_log_that_names_the_holder(queued: Stage, caplog: Any) -> None:
+    caplog.set_level(logging.INFO, "flask_jobs.lifecycle")
+    first, again = (queued.dispatch(Once("a")) for _ in range(2))
+
+    said = queued.shop.app.test_cli_runner().invoke(jobs_cli, ["explain", again.id, "--connection", queued.connection])
+
+    assert said.exit_code == 1
+    assert f"look there for [job:{again.id}]" in " ".join(said.stderr.split())
+    assert [line for line in caplog.messages if line.startswith(f"[job:{again.id}]") and first.id in line]
+
+
+def test_the_fake_knows_of_which_job_another_is_a_duplicate(open_shop: Any) -> None:
+    shop = open_shop()
+    shop.jobs.register("once")(Once)
+    with shop.context(), shop.jobs.fake() as queue:
+        first, again = (shop.jobs.dispatch(Once("a")) for _ in range(2))
+        with pytest.raises(AssertionError, match=f"dropped as a duplicate of {first.id}"):
+            queue.assert_duplicate(Once, lambda job: job.word == "b")
+
+        assert [(job.id, job.holder) for job in queue.duplicates(Once)] == [(again.id, first.id)]
+        assert [job.holder for job in queue.pushed(Once)] == [None]

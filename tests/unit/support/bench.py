@@ -10,10 +10,11 @@ from blinker import NamedSignal
 
 from flask_jobs import events
 from flask_jobs.drivers.memory import MemoryDriver
-from flask_jobs.envelope import Envelope, Exchange, Popped, Push, Reservation, Room, Settled, Settlement
+from flask_jobs.envelope import Envelope, Exchange, Popped, Reservation, Room, Settled, Settlement
 from flask_jobs.errors import ConnectionLost
 from flask_jobs.ids import new_id
 from flask_jobs.job import Job
+from flask_jobs.pushes import Push
 from flask_jobs.worker import Stop, Worker, WorkerSettings
 
 from .app import App, job

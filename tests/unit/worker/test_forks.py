@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from flask_jobs.envelope import Sizes
 from flask_jobs.job import Job
+from flask_jobs.stored import Sizes
 
 from ..support.bench import Bench
 

@@ -16,11 +16,12 @@ import time_machine
 from flask_jobs import clock
 from flask_jobs.control import ReleaseJob, current_job
 from flask_jobs.envelope import NOW as AT_ONCE
-from flask_jobs.envelope import After, Event, Hook, Room, Sizes
+from flask_jobs.envelope import After, Event, Hook, Room
 from flask_jobs.errors import MalformedEnvelope, StoreRefused
 from flask_jobs.job import Job
 from flask_jobs.options import WorkerDefaults
 from flask_jobs.policy import UNKNOWN_PAUSES
+from flask_jobs.stored import Sizes
 from flask_jobs.worker import Stop
 
 from ..support.bench import Bench, lost

@@ -9,7 +9,8 @@ import pytest
 
 from flask_jobs import clock
 from flask_jobs.drivers.memory import MemoryDriver
-from flask_jobs.envelope import Push, Reservation, Room
+from flask_jobs.envelope import Reservation, Room
+from flask_jobs.pushes import Push
 from flask_jobs.worker.renewal import Lease, Renewal
 
 from ..support.values import envelope, reservation

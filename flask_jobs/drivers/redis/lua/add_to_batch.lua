@@ -4,7 +4,7 @@ local batch = ties().batch(take())
 if not batch or batch.finished ~= '' then
   return false
 end
-local answers = add_members(batch)
+local answers = add_members(batch, stamp(now + retry_after))
 ties().call_back(batch, 'default')
 ties().finish()
 return answers

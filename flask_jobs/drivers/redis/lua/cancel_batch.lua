@@ -6,12 +6,8 @@ if not batch or batch.cancelled ~= '' or batch.finished ~= '' then
 end
 -- Taken out first, so that a full server allows it.
 call('HDEL', batch.key, 'cancelled')
-for _, field in ipairs(call('HKEYS', batch.key)) do
-  if sub(field, 1, 5) == 'open:' then
-    call('HDEL', batch.key, field)
-  end
-end
-batch.cancelled, batch.open = NOW, 0
+ties().close(batch, math.huge)
+batch.cancelled = NOW
 ties().call_back(batch, 'default')
 ties().finish()
 return 1

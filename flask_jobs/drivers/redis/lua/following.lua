@@ -2,8 +2,8 @@
 --
 -- A chain is a hash: how many links, which of them is under way and as which job, and what is planned: the links
 -- after it by their numbers, and `catch`. A batch is a hash: its counts, and the callbacks that have not been pushed
--- by their roles. `open` counts the pushes of members that are under way; as long as there are any, it is not whole. A
--- planned push is deleted in the step that carries it out.
+-- by their roles. `open` counts the pushes of members that are under way, each of which has a mark; as long as there
+-- are any, it is not whole. A planned push is deleted in the step that carries it out.
 local COUNTS = {'total', 'pending', 'done', 'failed', 'skipped', 'callbacks', 'open'}
 local STATES = {'allow', 'cancelled', 'finished'}
 local COUNTED_AS = {done = 'done', failed = 'failed', skipped = 'skipped', removed = 'skipped', forgotten = 'skipped'}
@@ -78,6 +78,11 @@ local function tell_chain(chain, link, queue, ending)
   end
 end
 
+-- Whether nobody will ask for it: a failed member may be retried until it is forgotten, and is counted otherwise then.
+local function is_over(batch)
+  return batch.finished ~= '' and batch.callbacks == 0 and batch.failed <= 0
+end
+
 local function load_batch(id)
   local batch = {id = id, key = base .. 'batch:' .. id, ran = {}}
   local counts = redis.pcall('HMGET', batch.key, unpack(COUNTS))
@@ -90,7 +95,7 @@ local function load_batch(id)
   for i, state in ipairs(call('HMGET', batch.key, unpack(STATES))) do
     batch[STATES[i]] = state or ''
   end
-  batch.was_over = batch.finished ~= '' and batch.callbacks == 0
+  batch.was_over = is_over(batch)
   return batch
 end
 
@@ -120,10 +125,10 @@ local function save(batch)
     end
   end
   call('HSET', batch.key, unpack(entries))
-  local is_over = batch.finished ~= '' and batch.callbacks == 0
-  if is_over and not batch.was_over then
+  local is_over_now = is_over(batch)
+  if is_over_now and not batch.was_over then
     call('ZADD', base .. 'batches:over', batch.finished, batch.id)
-  elseif batch.was_over and not is_over then
+  elseif batch.was_over and not is_over_now then
     call('ZREM', base .. 'batches:over', batch.id)
   end
 end
@@ -143,8 +148,27 @@ local function run_callback(batch, role, queue)
   end
 end
 
+-- Takes away the marks of those that hold the batch open until some instant before this one, which have lost their
+-- worker; or all, for math.huge. Gives how many.
+function ties.close(batch, before)
+  local closed = 0
+  if batch.open > 0 then
+    for _, field in ipairs(call('HKEYS', batch.key)) do
+      if sub(field, 1, #OPENED_BY) == OPENED_BY then
+        local till = tonumber(call('HGET', batch.key, field))
+        if before == math.huge or (till and till <= before) then
+          closed = closed + call('HDEL', batch.key, field)
+        end
+      end
+    end
+    batch.open = before == math.huge and 0 or batch.open - closed
+  end
+  return closed
+end
+
 -- Pushes the callbacks that are due as the batch stands, each once.
 function ties.call_back(batch, queue)
+  ties.close(batch, now)
   if batch.failed > 0 then
     run_callback(batch, 'catch', queue)
   end
@@ -172,13 +196,18 @@ local function count(batch, ending, again)
   end
 end
 
-local function tell_batch(batch, queue, is_callback, ending, again)
+local function tell_batch(batch, id, queue, is_callback, ending, again)
+  -- A job that has added members and ends adds no more of them.
+  local opened = batch.open > 0 and call('HDEL', batch.key, OPENED_BY .. id) or 0
+  batch.open = batch.open - opened
   if not is_callback then
     count(batch, ending, again)
-    ties.call_back(batch, queue)
   elseif ending ~= 'failed' then
     -- One that has failed may be retried, and must still find its batch.
     batch.callbacks = math.max(0, batch.callbacks - 1)
+  end
+  if not is_callback or opened > 0 then
+    ties.call_back(batch, queue)
   end
 end
 
@@ -196,7 +225,7 @@ function ties.tell(id, queue, origin, tied, ending)
   end
   local members = batch ~= '' and ties.batch(batch)
   if members then
-    tell_batch(members, queue, callback ~= '', ending, origin ~= '' or ending == 'forgotten')
+    tell_batch(members, id, queue, callback ~= '', ending, origin ~= '' or ending == 'forgotten')
   end
 end
 

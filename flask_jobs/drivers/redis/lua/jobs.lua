@@ -13,6 +13,9 @@ local KNOT = '^([^\29]*)\29[^\29]*\29[^\29]*\29([-+.%de]*)\29([^\29]*)\29(%d+)\2
 -- Origin and ties, where there are any, also of a job that is damaged elsewhere.
 local TIED = '^[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31([^\31]*)\31([^\31]+)\31'
 
+-- What the mark of a push of members begins with that holds its batch open.
+local OPENED_BY = 'open:'
+
 -- Whether it is a job of this queue that was written here.
 local function is_sound(value, queue)
   if not value then

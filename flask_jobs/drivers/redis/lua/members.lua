@@ -1,4 +1,5 @@
--- Members of a batch, which come in portions. From the first portion until the last one the batch is held open.
+-- Members of a batch, which come in portions. From the first portion until the last one the batch is held open, by a
+-- mark that says until when: without end for the push of the batch itself.
 local function refused_members()
   take()
   take()
@@ -9,17 +10,17 @@ local function refused_members()
   return answers
 end
 
-local function hold_open(batch, opener, is_last)
-  local mark = 'open:' .. opener
+local function hold_open(batch, opener, till, is_last)
+  local mark = OPENED_BY .. opener
   if is_last then
     batch.open = batch.open - call('HDEL', batch.key, mark)
   else
-    batch.open = batch.open + call('HSETNX', batch.key, mark, '')
+    batch.open = batch.open + call('HSET', batch.key, mark, till)
   end
 end
 
 -- One whose unique key is held is skipped, and its id used up, so that it is counted once.
-local function add_members(batch)
+local function add_members(batch, till)
   local opener, is_last, answers = take(), take() ~= '', {}
   for i = 1, tonumber(take()) do
     local id = ARGV[position + 1]
@@ -32,6 +33,6 @@ local function add_members(batch)
     end
     answers[i] = answer
   end
-  hold_open(batch, opener, is_last)
+  hold_open(batch, opener, till, is_last)
   return answers
 end

@@ -8,7 +8,7 @@ if batch and batch.open == 0 then
 end
 local is_new = not batch
 batch = batch or ties().new_batch(id, allow)
-local answers = add_members(batch)
+local answers = add_members(batch, '')
 if is_new then
   call('HSET', batch.key, 'name', name, 'created', NOW)
   for role, planned in pairs(callbacks) do

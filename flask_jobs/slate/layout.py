@@ -1,0 +1,45 @@
+"""Where on a slate what stands, and the checksums of what is longer than a byte."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from mmap import mmap
+
+Memory = mmap | bytearray
+"""What a slate is written to."""
+
+MOST = 64
+"""How many jobs one lane holds at most."""
+
+LEFT = -1.0
+"""The time limit of a job that has left it behind."""
+
+MAGIC = b"slate-1\0"
+HEADER = 64
+STATUS, REASON, ORDERS, ERRANDS = 8, 9, 10, 12
+COUNT = struct.Struct("<I")
+
+LANE = 2 * 32_768 + 4_096
+CURRENT, IN_USE, RENEWED, ASKING, RUNNING, RECORDS = 0, 1, 8, 64, 192, 4_096
+
+RENEWAL = struct.Struct("<Id")
+TOKEN = struct.Struct("<IdB")
+RUN = struct.Struct("<IHddH")
+RECORD = struct.Struct("<IIHI")
+CHECKSUM = struct.Struct("<I")
+
+RECORD_SIZE = 32_768
+STATES, TEXT = 16, 16 + MOST
+LONGEST_OPTIONS = RECORDS - RUNNING - RUN.size
+LONGEST_TOKEN = RUNNING - ASKING - TOKEN.size
+
+
+def sum_of(body: bytes | bytearray) -> int:
+    """The checksum of what follows its own place in the body. Never 0, which says that nothing is there."""
+    return zlib.crc32(body[CHECKSUM.size :]) | 1
+
+
+def checked(body: bytes) -> bytes:
+    """The body with its checksum in its place."""
+    return CHECKSUM.pack(sum_of(body)) + body[CHECKSUM.size :]
