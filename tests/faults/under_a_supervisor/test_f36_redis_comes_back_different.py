@@ -54,7 +54,7 @@ def test_f18_a_store_that_is_away_for_too_long_ends_the_command_with_a_code_of_i
         site.connection.update(driver="redis", url=f"{proxy.url}?socket_timeout=1", prefix="f18")
         worker = site.supervise("--processes", "2", "--give-up-after", "1")
         site.dispatch(Brief("one"))
-        wait_for(lambda: site.ledger("end"))
+        wait_for(lambda: site.ledger("end") and site.sizes() == (0, 0, 0, 0))
 
         server.kill()
 

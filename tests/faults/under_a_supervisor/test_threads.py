@@ -51,13 +51,14 @@ def test_f16_a_thread_that_hangs_takes_its_process_and_charges_no_other(site: Si
 
 def test_a_limit_that_the_thread_heeds_lets_the_jobs_beside_it_end(site: Site) -> None:
     worker = site.supervise("--threads", "2").started()
-    (late, other) = site.dispatch(Hard("sleep", tries=1, limit=1), Gated("one"))
+    (before,) = worker.children
+    late, other = site.dispatch(Hard("sleep", tries=1, limit=1), Gated("one"))
     wait_for(lambda: site.sizes() == (0, 0, 1, 1))
-    site.dispatch(Brief("next"))
     site.open_gate("one", 1)
-    wait_for(lambda: site.sizes() == (0, 0, 0, 1))
+    wait_for(lambda: worker.children and before not in worker.children)
+    site.dispatch(Brief("next"))
+    wait_for(lambda: site.ledger("end", label="next"))
 
     assert [failed.envelope.id for failed in site.failed()] == [late]
     assert [line["attempt"] for line in site.ledger("end", job=other)] == [1]
-    assert site.ledger("end", label="next")[0]["pid"] != site.ledger("end", job=other)[0]["pid"]
-    assert worker.is_alive
+    assert site.ledger("end", label="next")[0]["pid"] != before
