@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-LEASE = 3
 
 
 class DemoFailed(Exception):
@@ -47,6 +46,12 @@ class Process:
         """Whether it is gone."""
         return self._popen.poll() is not None
 
+    def children(self) -> list[int]:
+        """The processes that it has started."""
+        table = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+        pairs = [line.split() for line in table.splitlines()]
+        return [int(child) for child, parent in pairs if int(parent) == self.pid]
+
     def wait(self, limit: float) -> int:
         """Wait for its end and its last line; gives the exit code."""
         code = self._popen.wait(limit)
@@ -54,13 +59,13 @@ class Process:
         return code
 
     def end(self, how: signal.Signals, *, limit: float = 10) -> int:
-        """Send the signal and wait; gives the exit code. Past the limit the process is killed."""
+        """Send the signal and wait; gives the exit code. Past the limit it is sent again, as an order to hurry."""
         if not self.has_ended:
             self._popen.send_signal(how)
         try:
             return self.wait(limit)
         except subprocess.TimeoutExpired:
-            self._popen.kill()
+            self._popen.send_signal(how)
             return self.wait(limit)
 
     def found(self, pattern: str) -> re.Match[str] | None:
@@ -97,7 +102,6 @@ class Stage:
             "FLASK_APP": "example_app",
             "FLASK_SHOP_FOLDER": str(folder),
             "FLASK_SECRET_KEY": f"demo-{secrets.token_hex()}",  # all processes of one app share it
-            "FLASK_JOBS_CONNECTIONS__database__retry_after": str(LEASE),
             "PYTHONPATH": str(ROOT),
             "PYTHONUNBUFFERED": "1",
             "COLUMNS": "110",

@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -60,7 +59,6 @@ def supervise(plan: Plan, command: Sequence[str]) -> int:
     _title(f"flask jobs: supervisor of {target.name}")
     settings = SupervisorSettings(
         command=command,
-        queues=plan.settings.queues,
         processes=plan.processes,
         threads=plan.threads,
         grace=plan.grace,
@@ -93,6 +91,15 @@ def work_alone(plan: Plan) -> int:
         return crew.run(plan.name or ALONE).exit_code
 
 
+def refuse_platform() -> None:
+    """Raise where there are no process groups and signals, with which workers are watched over and ended."""
+    if not (hasattr(os, "killpg") and hasattr(signal, "SIGKILL")):
+        raise ConfigurationError(
+            "Workers need a POSIX system, such as Linux or macOS: this platform has no signals and process groups to "
+            "end a job with. On Windows, run them in WSL; dispatching works everywhere."
+        )
+
+
 def refuse_green_threads() -> None:
     """Raise where gevent has replaced what time limits and stops stand on."""
     monkey = sys.modules.get("gevent.monkey")
@@ -101,12 +108,6 @@ def refuse_green_threads() -> None:
             "gevent has patched the standard library, and with greenlets no time limit could be enforced and no stop "
             "obeyed. Run the worker without the patch; for jobs that wait on the network there is --threads."
         )
-
-
-def can_supervise() -> bool:
-    """Whether this process can start others and end them again."""
-    has_all = all(hasattr(os, name) for name in ("killpg", "getpgrp")) and hasattr(signal, "SIGKILL")
-    return has_all and threading.current_thread() is threading.main_thread()
 
 
 def _worker(target: Target, settings: WorkerSettings, post: Post, alarm: Cutter) -> Worker:

@@ -18,7 +18,7 @@ from . import parameters
 from .group import jobs_cli
 from .lifecycle import json_lines, named, readable_default
 from .reports import end_with
-from .running import ALONE, Plan, can_supervise, refuse_green_threads, supervise, work_alone, work_under
+from .running import ALONE, Plan, refuse_green_threads, refuse_platform, supervise, work_alone, work_under
 from .target import Target, connection_option
 
 
@@ -94,7 +94,11 @@ def work(
 ) -> None:
     """Run jobs until told to stop.
 
-    SIGTERM or Ctrl-C ends it after its current job, a second one cuts that job short and puts it back.
+    Starts worker processes and watches over them: what one holds when it dies is settled at once, and another takes
+    its place.
+
+    SIGTERM or Ctrl-C ends it when the jobs at work are done, or after --grace; a second one at once. What is cut short
+    goes back and loses no attempt. SIGUSR2 pauses, SIGCONT goes on.
 
     --tries, --timeout and --backoff stand in for jobs that set none themselves.
 
@@ -102,6 +106,7 @@ def work(
     command line cannot be used; 3 if the store was away for longer than --give-up-after.
     """
     assignment = Assignment.take()
+    refuse_platform()
     refuse_green_threads()
     target = Target.of(connection)
     is_renewed = target.settings.renew and isinstance(target.driver, Renewable)
@@ -140,7 +145,7 @@ def _start(plan: Plan, *, in_process: bool) -> int:
     """Run the command as the one that somebody has called."""
     context = click.get_current_context()
     words = [one.info_name or "" for one in (context.parent, context) if one is not None]
-    command = own_command_line(*words) if can_supervise() and not in_process else None
+    command = None if in_process else own_command_line(*words)
     if command is not None:
         _announce(plan)
         return supervise(plan, command)

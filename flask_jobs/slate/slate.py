@@ -38,6 +38,9 @@ from .layout import (
 )
 from .values import Held, Order, Running, State, Status, View
 
+Brought = tuple[str, float, list[tuple[str, str, str, str, int]]]
+"""The token of a pop, when it was sent, and of each job its id, receipt, queue, name and attempt."""
+
 
 class Slate:
     """The whole slate of one worker process, for both sides."""
@@ -47,6 +50,7 @@ class Slate:
         self._lanes = lanes
         # What was read last of each lane, for the instants in which it is written.
         self._seen: dict[int, View] = {}
+        self._known: dict[int, tuple[int, Brought]] = {}
 
     @classmethod
     def make(cls, lanes: int) -> tuple[Slate, int]:
@@ -136,20 +140,33 @@ class Slate:
         memory, at = self._memory, HEADER + number * LANE
         current = memory[at + CURRENT]
         record = at + RECORDS + current * RECORD_SIZE
-        checksum, serial, count, length = RECORD.unpack_from(memory, record)
-        text = memory[record + TEXT : record + TEXT + length] if length <= RECORD_SIZE - TEXT else b""
+        serial, count = RECORD.unpack_from(memory, record)[1:3]
         states = memory[record + STATES : record + STATES + min(count, MOST)]
         asking, running, in_use = self._asking(at), self._running(at), bool(memory[at + IN_USE])
         if serial == 0:
             return View(number, asking=asking, in_use=in_use)
-        if memory[at + CURRENT] != current or checksum != zlib.crc32(text, serial):
+        brought = self._brought(number, record)
+        if memory[at + CURRENT] != current or brought is None or len(brought[2]) != len(states):
             return None
-        token, asked, jobs = json.loads(text)
+        token, asked, jobs = brought
         held = tuple(
             Held(job_id, receipt, queue, name, attempt, State(state))
             for (job_id, receipt, queue, name, attempt), state in zip(jobs, states, strict=True)
         )
         return View(number, serial, None if asking == token else asking, token, asked, held, running, in_use)
+
+    def _brought(self, number: int, record: int) -> Brought | None:
+        """What a pop has brought; read once for each, for it is looked at many times."""
+        checksum, serial, _, length = RECORD.unpack_from(self._memory, record)
+        known = self._known.get(number)
+        if known is not None and known[0] == serial:
+            return known[1]
+        text = self._memory[record + TEXT : record + TEXT + length] if length <= RECORD_SIZE - TEXT else b""
+        if checksum != zlib.crc32(text, serial):
+            return None
+        token, asked, jobs = json.loads(text)
+        self._known[number] = serial, (token, asked, jobs)
+        return token, asked, jobs
 
     def _asking(self, at: int) -> str | None:
         checksum, _, length = TOKEN.unpack_from(self._memory, at + ASKING)

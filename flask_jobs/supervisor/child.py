@@ -151,10 +151,9 @@ class Child:
         self._end_group()
 
     def close(self) -> None:
-        """Let go of what it shared, after its end."""
+        """Close its lifeline, after its end. The slate goes with whoever reads it last."""
         with contextlib.suppress(OSError):
             os.close(self._lifeline)
-        self.slate.close()
 
     def renewed(self, view: View, sent: float, lost: Iterable[Held]) -> None:
         """A renewal of what the view holds, sent at this instant, was confirmed, but for those that were lost."""

@@ -8,7 +8,7 @@ import signal
 from types import FrameType
 from typing import Any
 
-_STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+from ..worker.handlers import STOPS
 
 
 class Signals:
@@ -26,7 +26,7 @@ class Signals:
         for descriptor in (self._reading, self._writing):
             os.set_blocking(descriptor, False)
         self._woken_before = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
-        for number in (*_STOPS, signal.SIGUSR2, signal.SIGCONT, signal.SIGCHLD):
+        for number in (*STOPS, signal.SIGUSR2, signal.SIGCONT, signal.SIGCHLD):
             self._previous[number] = signal.signal(number, self._receive)
         return self
 
@@ -43,7 +43,7 @@ class Signals:
             os.read(self._reading, 4_096)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        if number in _STOPS:
+        if number in STOPS:
             self.stops += 1
         elif number in (signal.SIGUSR2, signal.SIGCONT):
             self.is_paused = number == signal.SIGUSR2

@@ -16,6 +16,7 @@ from ..driver import Driver, Renewable
 from ..events import Events
 from ..options import WorkerDefaults
 from ..slate import Order, View
+from ..worker.handlers import STOPS
 from ..worker.pause import pause
 from ..worker.settings import Stop
 from .child import Child, Ended
@@ -24,11 +25,14 @@ from .leases import Holder, Keeper
 from .notify import ServiceManager
 from .oom import OutOfMemory
 from .signals import Signals
-from .slots import Slot, after
+from .slots import Next, Slot, after
 from .undertaker import Estate, Undertaker
-from .verdicts import Kill, Rules, must_end, timed_out
+from .verdicts import Kill, Rules, Watched, must_end, timed_out
 
 logger = logging.getLogger(__name__)
+
+# How a process ends that was asked to before it could hear it.
+_POLITE = tuple(-number for number in STOPS)
 
 # Seconds between two looks at the slates.
 _TICK = 0.1
@@ -45,15 +49,13 @@ _LAST_PATIENCE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class SupervisorSettings:
-    """`command` starts a worker; `grace`, `max_time` and `give_up_after` are seconds, None for no limit."""
+    """`command` starts a worker; `grace`, `max_time` and `retry_after` are seconds, None for no limit."""
 
     command: Sequence[str]
-    queues: tuple[str, ...]
     processes: int = 1
     threads: int = 1
     grace: float | None = 30.0
     max_time: float | None = None
-    give_up_after: float | None = None
     renew: bool = True
     retry_after: float = 90.0
     defaults: WorkerDefaults = field(default_factory=WorkerDefaults)
@@ -182,14 +184,15 @@ class Supervisor:
 
     def _why_end(self, child: Child, view: View) -> Kill | None:
         held = view.under_way
-        return must_end(
+        seen = Watched(
             view,
-            self._rules,
             now=clock.monotonic(),
             lease_began=child.lease_began(view),
             unchanged=child.unchanged(view),
             is_lost=held is not None and child.has_lost(held),
+            is_frozen=child.is_frozen,
         )
+        return must_end(seen, self._rules)
 
     def _kill(self, child: Child, why: Kill) -> None:
         if child.why_killed is None:
@@ -209,11 +212,19 @@ class Supervisor:
         # The first process alone: what goes wrong at the start is said once.
         if clock.monotonic() < slot.not_before or (slot.number > 1 and not self._has_been_ready):
             return
-        errands = list(self._errands)
-        self._errands.clear()
-        slot.child = Child.start(slot.number, self._settings.command, lanes=self._settings.threads, errands=errands)
-        if is_for_errands:
+        self._start(slot)
+        if is_for_errands and slot.child is not None:
             slot.child.order(Order.LEAVE)
+
+    def _start(self, slot: Slot) -> None:
+        errands, settings = list(self._errands), self._settings
+        try:
+            slot.child = Child.start(slot.number, settings.command, lanes=settings.threads, errands=errands)
+        except OSError as error:  # no memory, no process, no file left: that may pass
+            logger.warning("A worker cannot be started, trying again: %s", error)
+            slot.follow(Next.LATER, clock.monotonic())
+        else:
+            self._errands.clear()
 
     def _send_errands(self) -> None:
         ready = next((child for child in self._children() if child.is_ready), None)
@@ -229,9 +240,11 @@ class Supervisor:
         self._errands.extend(child.errands)
         stop = None if why is not None else child.stop
         lived, had_work = now - child.began, not estate.is_empty or why is not None
-        if stop is None and why is None:
+        # A stop may meet a process that is still too young to hear it politely.
+        is_expected = not child.has_been_ready and ended.code in _POLITE
+        if stop is None and why is None and not is_expected:
             logger.warning("Worker %d (pid %d) %s.", slot.number, child.pid, estate.cause)
-        if not child.has_been_ready:
+        if not child.has_been_ready and ended.code not in _POLITE:
             self._failed_to_start(slot)
         slot.follow(after(stop=stop, was_ready=child.has_been_ready, lived=lived, had_work=had_work), now)
         self._note_exit(stop, why)

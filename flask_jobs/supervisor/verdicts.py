@@ -34,22 +34,37 @@ class Rules:
         return min(2.0, max(0.3, self.retry_after / 10))
 
 
-def must_end(
-    view: View, rules: Rules, *, now: float, lease_began: float, unchanged: float, is_lost: bool
-) -> Kill | None:
-    """Why the worker must be ended for what this lane says, None if it may go on.
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One lane as its supervisor sees it at an instant of the monotonic clock.
 
-    `lease_began` is when the lease was last given or renewed, `unchanged` for how long the lane has said the same.
+    `lease_began` is when the lease of what it holds was last given or renewed, `unchanged` for how many seconds it has
+    said the same. `is_lost`: the store has said that the delivery under way is over. `is_frozen`: the process is
+    stopped.
     """
+
+    view: View
+    now: float
+    lease_began: float
+    unchanged: float = 0.0
+    is_lost: bool = False
+    is_frozen: bool = False
+
+
+def must_end(seen: Watched, rules: Rules) -> Kill | None:
+    """Why the worker must be ended for what this lane says, None if it may go on."""
+    view, now = seen.view, seen.now
+    # A worker that is not stopped sees itself to what it has finished, and knows when that comes too late.
+    at_stake = bool(view.unsettled) if seen.is_frozen else view.in_use and view.under_way is not None
+    if at_stake and (seen.is_lost or now >= seen.lease_began + rules.retry_after - rules.margin):
+        return Kill.LEASE
     if not view.in_use:
         return None
-    held, running = view.under_way, view.running
-    if held is not None and (is_lost or now >= lease_began + rules.retry_after - rules.margin):
-        return Kill.LEASE
+    running = view.running
     if running is not None and running.limit != LEFT:
         is_over = running.limit > 0 and now >= running.began + running.limit + rules.overtime
         return Kill.TIMEOUT if is_over else None
-    return Kill.HUNG if 0 < rules.patience <= unchanged else None
+    return Kill.HUNG if 0 < rules.patience <= seen.unchanged else None
 
 
 def timed_out(view: View, rules: Rules, *, now: float) -> bool:

@@ -21,8 +21,11 @@ from .settings import Stop
 
 logger = logging.getLogger(__name__)
 
-VARIABLE = "FLASK_JOBS_WORKER"
-"""Names, in the environment of a worker process, its slot and what it shares with its supervisor."""
+VARIABLE = "_SUPERVISED_BY_FLASK_JOBS"
+"""Names, in the environment of a worker process, its slot and what it shares with its supervisor.
+
+It begins like no setting, for applications read those of a prefix into their configuration.
+"""
 
 # How long an orphan that was told to hurry may take, in seconds, before it ends itself with all it has started.
 _LAST_PATIENCE = 5.0
@@ -87,7 +90,12 @@ class Lifeline:
         os.set_blocking(self._descriptor, True)
 
     def _read(self) -> bool:
-        data = os.read(self._descriptor, 4_096)
+        try:
+            data = os.read(self._descriptor, 4_096)
+        except BlockingIOError:
+            raise
+        except OSError:  # a job has closed what it did not open: nobody can tell any more whether the supervisor lives
+            return False
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         self.errands.extend(line.decode() for line in lines)
         return bool(data)

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-_STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+STOPS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGQUIT") if hasattr(signal, name))
+"""The signals that ask for a stop, as far as the platform has them."""
 
 
 class Handlers:
@@ -37,7 +38,7 @@ class Handlers:
     def __enter__(self) -> Handlers:
         self._pid = os.getpid()
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._handler) for number in _STOPS}
+            self._previous = {number: signal.signal(number, self._handler) for number in STOPS}
             self._blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         return self
 
@@ -50,7 +51,7 @@ class Handlers:
         """Take the signals again if a job has taken them or shut them out, or nothing could stop the worker."""
         if not self._previous:
             return
-        for number in _STOPS:
+        for number in STOPS:
             if signal.getsignal(number) is not self._handler:
                 signal.signal(number, self._handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-import resource
 import sys
 from collections.abc import Callable
 
 from .post import spared
 from .settings import Stop
+
+if sys.platform != "win32":
+    import resource
 
 _MEGABYTE = 1_048_576
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 from .. import clock
@@ -50,6 +51,12 @@ def spared(ask: Callable[[], A], *, every: float) -> Callable[[], A]:
     return answered
 
 
+@lru_cache(maxsize=256)
+def _text(options: JobOptions) -> str:
+    # Most jobs share those of their class, and writing them out takes longer than all else that is noted of a job.
+    return options.dump()
+
+
 class LaneWitness(Witness):
     """Notes on the lane how far an attempt has come."""
 
@@ -59,7 +66,7 @@ class LaneWitness(Witness):
 
     def run(self, options: JobOptions, attempt: int) -> None:
         """The job comes under its time limit."""
-        self._lane.run(self._position, options.timeout, options.pinned(attempt).dump())
+        self._lane.run(self._position, options.timeout, _text(options.pinned(attempt)))
 
     def start(self) -> None:
         """Its body is entered."""

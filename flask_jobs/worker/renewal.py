@@ -5,27 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from .. import clock, log
 from ..driver import Driver, Renewable
 from ..envelope import Reservation
-from ..errors import ConnectionLost, StoreRefused
 from ..events import about
-from ..threads import start_deaf
+from .pulse import Pulse
 
 logger = logging.getLogger(__name__)
-
-# Renewed this many times within a lease, so that one lost renewal costs nothing.
-_TIMES = 3
-
-# No wait of Python's may be longer, in seconds.
-_LONGEST = 1e9
-
-# After a renewal that failed, the next try follows sooner than the next one would be due.
-_RETRY_SHARE = 10
-
-# How long the end of the worker waits for a renewal that is under way, in seconds.
-_PATIENCE = 5.0
 
 
 class Lease:
@@ -70,28 +58,23 @@ class Renewal:
         self._retry_after = driver.retry_after if isinstance(driver, Renewable) else retry_after
         self._held: set[Lease] = set()
         self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._is_failing = False
+        self._pulse: Pulse | None = None
 
     def __enter__(self) -> Renewal:
-        self._ended.clear()
         if not self._is_watched:
             self.begin()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._ended.set()
-        if self._thread is not None:
-            # A renewal that hangs in the store must not hang the worker; what it renews is settled by now.
-            self._thread.join(timeout=_PATIENCE)
-            self._thread = None
+        if self._pulse is not None:
+            self._pulse.stop()
 
     def begin(self) -> None:
-        """Renew from now on, the first time at once if something is held already."""
-        if self._driver is not None and self._thread is None:
-            self._thread = threading.Thread(target=self._run, args=(self._driver,), name="renewal", daemon=True)
-            start_deaf(self._thread)
+        """Renew from now on; the first time at once, if the supervisor did so until now."""
+        if self._driver is not None and self._pulse is None:
+            renew = partial(self._renew, self._driver)
+            self._pulse = Pulse(renew, lease=self._retry_after, at_once=self._is_watched)
+            self._pulse.start()
 
     def hold(self, reservation: Reservation, *, asked: float) -> Lease:
         """Keep this delivery alive from now on. `asked`: when its pop was sent, on the monotonic clock."""
@@ -105,29 +88,14 @@ class Renewal:
         with self._lock:
             self._held.discard(lease)
 
-    def _run(self, driver: Renewable) -> None:
-        every = min(self._retry_after / _TIMES, _LONGEST)
-        pause = 0.0 if self._is_watched else every
-        while not self._ended.wait(pause):
-            pause = every if self._renew(driver) else every / _RETRY_SHARE
-
-    def _renew(self, driver: Renewable) -> bool:
+    def _renew(self, driver: Renewable) -> None:
         with self._lock:
             leases = list(self._held)
         if not leases:
-            return True
+            return
         sent = clock.monotonic()
-        try:
-            lost = driver.renew([lease.reservation for lease in leases])
-        except (ConnectionLost, StoreRefused) as error:
-            self._fail("A lease could not be renewed; trying again: %s", error)
-            return False
-        except Exception:  # whatever a driver raises, the jobs after this one need their renewal, too
-            log.complain(logger, "Renewing leases failed.")
-            return False
-        self._is_failing = False
+        lost = driver.renew([lease.reservation for lease in leases])
         self._take_note(leases, {reservation.receipt for reservation in lost}, sent + self._retry_after)
-        return True
 
     def _take_note(self, leases: list[Lease], lost: set[str], ends: float) -> None:
         for lease in leases:
@@ -139,11 +107,6 @@ class Renewal:
                 self._held.discard(lease)
             if was_held:  # or it was settled meanwhile, which ends a lease as well
                 _tell_lost(lease.reservation)
-
-    def _fail(self, message: str, error: Exception) -> None:
-        if not self._is_failing:
-            self._is_failing = True
-            logger.warning(message, error)
 
 
 def _tell_lost(reservation: Reservation) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from example_app import create_app, payments
@@ -87,6 +88,14 @@ class Shop:
     def recipients(self) -> list[str]:
         with closing(mailbox.mbox(self.folder / "mailbox.mbox")) as box:
             return [str(message["To"]) for message in box]
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """End the command and its workers at once, as the end of a host does, and wait for its last word."""
+    workers = psutil.Process(process.pid).children() if process.poll() is None else []
+    for victim in [process, *workers]:
+        victim.kill()
+    process.communicate()
 
 
 def wait_for(condition: Callable[[], object], what: str, limit: float = 30) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from example_app.extensions import db
 from example_app.models import Customer, Order
-from tests.acceptance.shop import Shop, wait_for
+from tests.acceptance.shop import Shop, kill, wait_for
 
 
 @pytest.fixture
@@ -31,8 +31,7 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
     processes: list[subprocess.Popen[str]] = []
     yield processes
     for process in processes:
-        process.kill()
-        process.communicate()
+        kill(process)
 
 
 def test_an_order_is_charged_invoiced_and_shipped_by_a_worker_in_another_process(shop: Shop) -> None:
@@ -70,8 +69,7 @@ def test_a_worker_killed_in_the_middle_of_an_order_changes_nothing(
     killed = shop.start("jobs", "work", FLASK_SHOP_PRINT_SECONDS="300")
     started.append(killed)
     wait_for(lambda: any(p.stat().st_size for p in (shop.folder / folder).glob("*.part")), "half a document")
-    killed.kill()
-    killed.communicate()
+    kill(killed)
     assert [name for name in shop.documents(folder) if not name.endswith(".part")] == []
 
     second = shop.start("jobs", "work")
@@ -122,8 +120,7 @@ def test_one_label_is_printed_at_a_time_and_who_waits_can_be_told_for_whom(
     explanation = shop.flask("jobs", "explain", second["id"])
     assert "label-printer" in explanation
     assert first["id"] in explanation
-    printing.kill()
-    printing.communicate()
+    kill(printing)
     shop.flask("jobs", "work", "--max-jobs", "2")
     assert shop.documents("labels") == ["order-00001.txt", "order-00002.txt"]
 
