@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from .. import log, policy
 from ..control import JobTimeout
-from ..driver import Driver
-from ..envelope import Reservation, Settled, Settlement
+from ..driver import Driver, StoresFailedJobs
+from ..envelope import Hook, Reservation, Settled, Settlement
 from ..errors import ConnectionLost, StoreRefused, WorkerDied
 from ..events import Events
 from ..executor import Attempt
@@ -52,6 +52,12 @@ class Estate:
         """Whether there is nothing to settle and nothing to recover."""
         return all(view.asking is None and not view.unsettled for view in self.lanes)
 
+    @property
+    def settled(self) -> Sequence[str]:
+        """The ids of jobs whose end the store knows, and nobody else perhaps."""
+        settled = (State.ENTERED, State.STARTED, State.SETTLED)
+        return [held.id for view in self.lanes for held in view.held if held.state in settled]
+
     def views(self) -> Sequence[View]:
         """What it holds."""
         return self.lanes
@@ -80,7 +86,8 @@ class Estate:
 class Undertaker:
     """Settles estates one after the other, in a thread of its own, for as long as the store takes.
 
-    `errand` is called with the id of each job that has failed for good, so that its `failed()` is called elsewhere.
+    `errand` is called with the id of each job that has failed for good, so that its `failed()` is called elsewhere;
+    also of one that the dead worker has recorded itself, without living to call it.
     """
 
     def __init__(
@@ -89,7 +96,9 @@ class Undertaker:
         self._driver = driver
         self._events = events
         self._defaults = defaults
-        self._teller = Teller(events, lambda attempt, fail, error: errand(fail.reservation.envelope.id))
+        self._errand = errand
+        self._sent: set[str] = set()
+        self._teller = Teller(events, lambda attempt, fail, error: self._run_elsewhere(fail.reservation.envelope.id))
         self._waiting: queue.SimpleQueue[Estate] = queue.SimpleQueue()
         self._open: list[Estate] = []
         self._outage = Outage()
@@ -112,7 +121,7 @@ class Undertaker:
 
     def settle(self, estate: Estate) -> None:
         """Settle this one as soon as possible."""
-        if not estate.is_empty:
+        if not estate.is_empty or estate.settled:
             self._open.append(estate)
             self._waiting.put(estate)
 
@@ -143,6 +152,21 @@ class Undertaker:
                 self._settle_lane(estate, view)
             if view.asking is not None:
                 self._driver.recover(view.asking)
+        # Its last breath may have recorded a failure of which it has told nobody.
+        for job_id in estate.settled:
+            if job_id not in self._sent and self._waits_for_its_hook(job_id):
+                self._run_elsewhere(job_id)
+        self._sent.clear()
+
+    def _run_elsewhere(self, job_id: str) -> None:
+        self._sent.add(job_id)
+        self._errand(job_id)
+
+    def _waits_for_its_hook(self, job_id: str) -> bool:
+        if not isinstance(self._driver, StoresFailedJobs):
+            return False
+        failed = self._driver.find_failed(job_id)
+        return failed is not None and failed.hook is Hook.PENDING
 
     def _settle_lane(self, estate: Estate, view: View) -> None:
         still_held = {reservation.envelope.id: reservation for reservation in self._driver.held(view.token)}
