@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import itertools
 import os
 import signal
@@ -43,10 +44,8 @@ def sleep_on(seconds: float) -> None:
 def swallow(kind: type[BaseException], seconds: float) -> None:
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
-        try:
+        with contextlib.suppress(kind):
             time.sleep(0.01)
-        except kind:
-            pass
 
 
 def wait_for_a_row() -> None:
@@ -143,6 +142,35 @@ class Risky(Job):
     def handle(self) -> None:
         with noted(label="risky"):
             pass
+
+
+@jobs.register("faults.uninterrupted")
+class Uninterrupted(Job):
+    """Takes no interruption at all, and meets none."""
+
+    max_interruptions = 0
+
+    def handle(self) -> None:
+        with noted(label="uninterrupted"):
+            pass
+
+
+@jobs.register("faults.fails-at-a-gate")
+class FailsAtAGate(Job):
+    """Fails when the gate is open, and may take its worker along in its hook."""
+
+    max_attempts = 1
+
+    def handle(self) -> None:
+        gate = Path(current_app.instance_path) / "gate"
+        with noted(label="fails at a gate"):
+            while not gate.exists():
+                time.sleep(0.01)
+            raise ValueError("as told")
+
+    def failed(self, error: BaseException) -> None:
+        note("hook", error=type(error).__name__, message=str(error))
+        fuse("hook")
 
 
 @jobs.register("faults.ballast")

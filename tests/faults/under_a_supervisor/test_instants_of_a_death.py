@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from urllib.parse import urlsplit
 
 import pytest
 
 from flask_jobs.envelope import Hook
-from tests.faults.app import Brief, Gated
-from tests.faults.hard_jobs import Hard, Risky
+from tests.faults.app import Brief, Broken, Gated
+from tests.faults.hard_jobs import FailsAtAGate, Hard, Risky, Uninterrupted
 from tests.faults.workers import Site, wait_for
 from tests.proxy import proxy_to
 from tests.servers import own_prefix, required_redis
@@ -21,15 +22,16 @@ def test_f01_a_job_whose_body_has_not_begun_is_not_charged_for_the_death_of_its_
     (site.folder / "loading").touch()
     (site.folder / "middleware").touch()
 
-    site.supervise("--processes", "2").started()
+    site.supervise().started()
+    site.dispatch(Uninterrupted())
     (job_id,) = site.dispatch(Risky())
     wait_for(lambda: len(site.ledger("fused")) == 1)
     wait_for(lambda: (stored := site.stored(job_id)) is not None and stored.counters.interruptions >= 1)
-    wait_for(lambda: site.ledger("end"))
+    wait_for(lambda: site.ledger("end", job=job_id))
     wait_for(lambda: site.sizes() == (0, 0, 0, 0))
 
     assert [line["name"] for line in site.ledger("fused")] == ["loading", "middleware"]
-    assert [(line["job"], line["attempt"]) for line in site.ledger("begin")] == [(job_id, 1)]
+    assert [(line["job"], line["attempt"]) for line in site.ledger("begin", label="risky")] == [(job_id, 1)]
 
 
 @pytest.mark.slow
@@ -40,7 +42,7 @@ def test_f01_a_finished_job_is_acknowledged_for_a_worker_that_died_settling_it(s
     With the answer would have come the next job: it was popped in the same round trip, by a worker who never knew.
     """
     url = required_redis()
-    with own_prefix(url) as prefix, proxy_to(6379 if url.endswith(":6379/0") else _port(url), is_redis=False) as proxy:
+    with own_prefix(url) as prefix, proxy_to(urlsplit(url).port or 6379, is_redis=False) as proxy:
         site.name = "redis"
         site.connection.update(driver="redis", url=proxy.url, prefix=prefix, retry_after=600)
         worker = site.supervise().started()
@@ -63,10 +65,6 @@ def test_f01_a_finished_job_is_acknowledged_for_a_worker_that_died_settling_it(s
         site.close()
 
 
-def _port(url: str) -> int:
-    return int(url.rpartition(":")[2].partition("/")[0])
-
-
 @pytest.mark.slow
 def test_f01_the_hook_of_a_job_that_failed_with_its_worker_runs_once_in_a_healthy_one(site: Site) -> None:
     worker = site.supervise("--stop-when-empty", "--processes", "2")
@@ -85,3 +83,67 @@ def test_f01_the_hook_of_a_job_that_failed_with_its_worker_runs_once_in_a_health
         assert not killed & {line["pid"] for line in site.ledger("hook", tries=tries)}
     assert all("SIGKILL" in line["message"] for line in site.ledger("hook"))
     assert [line["attempt"] for line in site.ledger("begin", job=ids[1])] == [1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("passing", "reached"), [(0, True), (1, False)], ids=["unanswered", "uncalled"])
+def test_f17_a_hook_that_its_worker_did_not_live_to_call_is_called_in_another(
+    site: Site, passing: int, reached: bool
+) -> None:
+    """The worker dies when its job is recorded as failed: before it hears of that, or before it calls the hook."""
+    url = required_redis()
+    with own_prefix(url) as prefix, proxy_to(urlsplit(url).port or 6379, is_redis=False) as proxy:
+        site.name = "redis"
+        site.connection.update(driver="redis", url=proxy.url, prefix=prefix, retry_after=600)
+        site.supervise().started()
+        (first,) = site.dispatch(Broken())  # from now on the server knows all scripts
+        wait_for(lambda: site.failed())
+        (job_id,) = site.dispatch(FailsAtAGate())
+        (begun,) = wait_for(lambda: site.ledger("begin", job=job_id))
+        proxy.halt_at(passing, carry_out=reached, matching=job_id.encode())
+
+        (site.folder / "gate").touch()
+        assert proxy.halted.wait(30)
+        os.kill(begun["pid"], signal.SIGKILL)
+        proxy.thaw()
+        (hook,) = wait_for(lambda: site.ledger("hook"))
+        wait_for(lambda: {failed.envelope.id: failed.hook for failed in site.failed()}[job_id] is Hook.RAN)
+
+        errors = {failed.envelope.id: failed.error.type for failed in site.failed()}
+        assert errors == {first: "ValueError", job_id: "ValueError"}
+        assert hook["pid"] != begun["pid"]
+        assert hook["message"] == "ValueError: as told"
+        site.close()
+
+
+@pytest.mark.slow
+def test_f17_a_hook_that_ends_its_worker_is_not_called_again(site: Site) -> None:
+    site.supervise().started()
+    for name in ("gate", "hook"):
+        (site.folder / name).touch()
+    site.dispatch(FailsAtAGate())
+    wait_for(lambda: site.ledger("fused"))
+    site.dispatch(Brief("next"))
+    wait_for(lambda: site.ledger("end", label="next"))
+
+    assert len(site.ledger("hook")) == 1
+    assert site.sizes() == (0, 0, 0, 1)
+
+
+@pytest.mark.slow
+def test_f17_a_hook_does_not_wait_behind_a_long_job(site: Site) -> None:
+    url = required_redis()
+    with own_prefix(url) as prefix, proxy_to(urlsplit(url).port or 6379) as proxy:
+        site.name = "redis"
+        site.connection.update(driver="redis", url=proxy.url, prefix=prefix, retry_after=600)
+        worker = site.supervise("--processes", "2")
+        wait_for(lambda: worker.log.count("worker started") == 2)
+        site.dispatch(Gated("long"))
+        wait_for(lambda: site.ledger("begin"))
+        site.dispatch(Hard("os._exit", tries=1))
+        proxy.delay = 0.3  # so that a fresh process is on its way before the store has recorded the failure
+        wait_for(lambda: site.ledger("hook"))
+
+        assert site.ledger("end") == []
+        proxy.delay = 0.0
+        site.close()

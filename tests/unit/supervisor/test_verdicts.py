@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flask_jobs.slate import LEFT, State, View
-from flask_jobs.supervisor.verdicts import Kill, Rules, must_end, timed_out
+from flask_jobs.supervisor.verdicts import Kill, Rules, Watched, must_end, timed_out
 
 from .views import running, view
 
@@ -20,8 +20,9 @@ def judge(
     lease_began: float = 100.0,
     unchanged: float = 0.0,
     is_lost: bool = False,
+    is_frozen: bool = False,
 ) -> Kill | None:
-    return must_end(lane, rules, now=now, lease_began=lease_began, unchanged=unchanged, is_lost=is_lost)
+    return must_end(Watched(lane, now, lease_began, unchanged, is_lost, is_frozen), rules)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,13 @@ def test_f03_a_worker_whose_lease_was_lost_is_ended_at_once(state: State) -> Non
 @pytest.mark.parametrize("state", [State.HELD, State.DONE, State.SKIPPED, State.SETTLED])
 def test_a_lease_that_nothing_runs_on_ends_no_worker(state: State) -> None:
     assert judge(view(state), now=1_000.0, is_lost=True) is None
+
+
+@pytest.mark.parametrize("state", [State.HELD, State.DONE, State.SKIPPED])
+def test_f03_a_stopped_worker_is_ended_also_for_what_it_has_finished_or_not_begun(state: State) -> None:
+    assert judge(view(state), now=187.9, is_frozen=True) is None
+    assert judge(view(state, in_use=False), now=188.0, is_frozen=True) is Kill.LEASE
+    assert judge(view(State.SETTLED), now=1_000.0, is_frozen=True) is None
 
 
 def test_an_idle_lane_ends_no_worker_however_long_it_says_the_same() -> None:
