@@ -98,7 +98,7 @@ def _as_it_ended(failed: FailedJob) -> Reservation:
 
 
 def _error_of(failed: FailedJob) -> BaseException:
-    """The error as it was recorded. Those of a supervisor are all known here, those of a job are told by their names."""
+    """The error as recorded. Those of a supervisor are all known here, those of a job are told by their names."""
     name = failed.error.type.rpartition(".")[2]
     known: dict[str, type[BaseException]] = {one.__name__: one for one in _KNOWN}
     if name in known:
