@@ -22,7 +22,7 @@ from ..events import Events
 from ..executor import Attempt
 from ..options import JobOptions, WorkerDefaults, resolve
 from ..outcome import Died, Done, Interrupted, Outcome, Skipped, TimedOut
-from ..slate import Held, State, View
+from ..slate import LEFT, Held, State, View
 from ..threads import start_deaf
 from ..worker.alarm import time_is_up
 from ..worker.pause import Outage, pause
@@ -56,10 +56,9 @@ class Estate:
         return all(view.asking is None and not view.unsettled for view in self.lanes)
 
     @property
-    def settled(self) -> Sequence[str]:
-        """The ids of jobs whose end the store knows, and nobody else perhaps."""
-        settled = (State.ENTERED, State.STARTED, State.SETTLED)
-        return [held.id for view in self.lanes for held in view.held if held.state in settled]
+    def untold(self) -> Sequence[str]:
+        """The jobs that may have been recorded as failed without anybody having begun to call their `failed()`."""
+        return [held.id for view in self.lanes for held in view.held if _may_be_untold(view, held)]
 
     def views(self) -> Sequence[View]:
         """What it holds."""
@@ -84,6 +83,13 @@ class Estate:
                 return Interrupted(f"the worker process {self.cause}")
             case _:
                 return None
+
+
+def _may_be_untold(view: View, held: Held) -> bool:
+    if held.state is State.SETTLED:
+        # While it calls `failed()`, the lane has a time limit again.
+        return view.in_use and (view.running is None or view.running.limit == LEFT)
+    return held.state in (State.ENTERED, State.STARTED)
 
 
 class Undertaker:
@@ -121,7 +127,7 @@ class Undertaker:
 
     def settle(self, estate: Estate) -> None:
         """Settle this one as soon as possible."""
-        if not estate.is_empty or estate.settled:
+        if not estate.is_empty or estate.untold:
             self._open.append(estate)
             self._waiting.put(estate)
 
@@ -154,7 +160,7 @@ class Undertaker:
             if view.asking is not None:
                 self._driver.recover(view.asking)
         # Its last breath may have recorded a failure of which it has told nobody.
-        for job_id in estate.settled:
+        for job_id in estate.untold:
             if job_id not in self._sent and self._waits_for_its_hook(job_id):
                 self._run_elsewhere(job_id)
         self._sent.clear()
@@ -175,6 +181,8 @@ class Undertaker:
         ended = self._decisions[view.number]
         settled = self._driver.settle([settlement for _, settlement in ended]) if ended else Settled()
         self._driver.recover(view.token)
+        # Told once, whatever has to be tried again after this.
+        self._decisions[view.number] = []
         self._teller.tell_all(ended, settled)
 
     def _decide(self, estate: Estate, view: View) -> Decisions:

@@ -18,6 +18,7 @@ from flask_jobs.policy import decide
 from flask_jobs.pushes import Push
 from flask_jobs.slate import LEFT, Held, Running, State, View
 from flask_jobs.supervisor.undertaker import Estate, Undertaker
+from flask_jobs.worker.pause import pause
 
 
 class LosesAnswers(MemoryDriver):
@@ -91,7 +92,9 @@ def test_of_a_job_that_was_settled_and_not_told_of_the_hook_is_called_unless_it_
     fail_it(driver)
     settled = Held(held.id, held.receipt, held.queue, held.name, held.attempt, State.SETTLED)
 
-    undertaker(driver, errands).settle(left(settled, limit, in_use=True))
+    one = undertaker(driver, errands)
+    one.settle(left(settled, limit, in_use=True))
+    pause(10, until=lambda: not one.estates)
 
     assert errands == expected
 
