@@ -19,13 +19,14 @@ def test_f20_without_sigalrm_limits_hold(site: Site, tmp_path: Path) -> None:
     site.environment.update(at_every_start(tmp_path, "import signal\ndel signal.SIGALRM\n"))
     site.dispatch(Brief("good"), Nap(30, tries=1, limit=1))
 
-    site.supervise()
+    worker = site.supervise()
     wait_for(lambda: site.sizes() == (0, 0, 0, 1))
 
     (failed,) = site.failed()
     (begun,) = site.ledger("begin", job=failed.envelope.id)
     assert failed.error.type.endswith("JobTimeout")
     assert failed.failed_at - begun["at"] < 5
+    assert "is ended" not in worker.log  # its process saw to it
     assert len(site.ledger("end", label="good")) == 1
 
 
