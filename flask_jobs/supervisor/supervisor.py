@@ -122,7 +122,8 @@ class Supervisor:
     def _is_over(self) -> bool:
         if any(slot.child is not None for slot in self._slots):
             return False
-        if self._is_hurried:
+        # A store that was given up takes no more settlements and gives out no errands.
+        if self._is_hurried or self._stopping is Stop.STORE_AWAY:
             return True
         if self._stopping is None and not all(slot.is_over for slot in self._slots):
             return False
