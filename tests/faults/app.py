@@ -37,6 +37,7 @@ from flask_jobs import (
     current_job,
 )
 from flask_jobs.ids import new_id
+from flask_jobs.worker.assignment import VARIABLE
 
 
 class Base(DeclarativeBase):
@@ -464,7 +465,7 @@ def touch(app: Flask, url: str) -> None:
 
 def create_app(folder: str | None = None, config: dict[str, Any] | None = None) -> Flask:
     """The app in a folder of its own; other processes are told of it by their environment."""
-    if "FAULTS_BROKEN" in os.environ and "FLASK_JOBS_WORKER" in os.environ:
+    if "FAULTS_BROKEN" in os.environ and VARIABLE in os.environ:
         raise RuntimeError("no worker can have this app")
     app = Flask("faults", instance_path=folder or os.environ["FAULTS_FOLDER"])
     app.config.update(SECRET_KEY="not a secret", SQLALCHEMY_DATABASE_URI="sqlite:///app.sqlite")

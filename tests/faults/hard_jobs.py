@@ -185,6 +185,7 @@ class Ballast(Job):
         with noted(keep=self.keep):
             if self.keep:
                 _kept.append(bytearray(b"x") * (self.keep * 1_048_576))
+                time.sleep(1)  # a worker looks once a second how large it is
 
 
 @jobs.register("faults.compare")
