@@ -14,6 +14,7 @@ from .. import clock
 from ..slate import Held, Order, Slate, Status, View
 from ..worker.assignment import VARIABLE, Assignment
 from ..worker.settings import Stop
+from .command import started_in
 from .verdicts import Kill
 
 # A worker is no service of its own to systemd, and must not speak for its supervisor.
@@ -70,6 +71,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 pass_fds=(memory, reading),
                 process_group=0,
+                cwd=started_in(),
             )
         except BaseException:
             os.close(writing)
@@ -146,9 +148,11 @@ class Child:
             os.kill(self.pid, signal.SIGTERM)
 
     def kill(self, why: Kill) -> None:
-        """End it and its group at once."""
+        """End it and its group at once, and itself also if a job has moved it to another group."""
         self.why_killed = self.why_killed or why
         self._end_group()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Close its lifeline, after its end. The slate goes with whoever reads it last."""
