@@ -141,12 +141,17 @@ def _maintenance(plan: Plan) -> Callable[[], bool]:
     if plan.force:
         return lambda: False
 
+    is_known = True
+
     def ask() -> bool:
+        nonlocal is_known
         try:
-            return bool(is_on())
+            answer, is_known = bool(is_on()), True
         except Exception:  # the application's own function: rather no job than one amid a maintenance
-            log.complain(logger, "JOBS_MAINTENANCE raised; no job is taken until it answers.")
-            return True
+            if is_known:  # said once, and not each second
+                log.complain(logger, "JOBS_MAINTENANCE raised; no job is taken until it answers.")
+            answer, is_known = True, False
+        return answer
 
     return spared(ask, every=_LOOK_EVERY)
 

@@ -229,7 +229,7 @@ class Supervisor:
             self._errands.clear()
 
     def _send_errands(self) -> None:
-        ready = next((child for child in self._children() if child.is_ready), None)
+        ready = next((child for child in self._children() if child.is_ready and not child.is_frozen), None)
         while ready is not None and self._errands and ready.send(self._errands[0]):
             self._errands.popleft()
 
