@@ -46,6 +46,9 @@ _MOST_FAILED_STARTS = 5
 # What the store may take for the last settlements when everything else has ended, in seconds.
 _LAST_PATIENCE = 10.0
 
+# And receivers of signals, to hear of them.
+_LAST_WORDS = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class SupervisorSettings:
@@ -288,6 +291,7 @@ class Supervisor:
             logger.error("What dead workers held could not be settled; it is left to its leases.")
             self._exit_code = self._exit_code or 1
             self._undertaker.give_up()
+        pause(_LAST_WORDS, until=lambda: not self._undertaker.is_telling)
         if self._errands:
             logger.warning("failed() of %d jobs was not called.", len(self._errands))
 

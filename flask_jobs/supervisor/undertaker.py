@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from .. import log, policy
 from ..control import JobTimeout
 from ..driver import Driver
-from ..envelope import Reservation, Settled, Settlement
+from ..envelope import Fail, Reservation, Settled, Settlement
 from ..errors import ConnectionLost, StoreRefused, WorkerDied
 from ..events import Events
 from ..executor import Attempt
@@ -99,7 +99,8 @@ class Undertaker:
         self._events = events
         self._defaults = defaults
         self._errand = errand
-        self._teller = Teller(events, lambda attempt, fail, error: errand(fail.reservation.envelope.id))
+        self._teller = Teller(events, lambda attempt, fail, error: None)
+        self._telling: queue.Queue[tuple[Decisions, Settled]] = queue.Queue()
         self._waiting: queue.SimpleQueue[Estate] = queue.SimpleQueue()
         self._open: list[Estate] = []
         # By lane of the estate at hand: what a lost answer has applied is repeated as it was, and then told of.
@@ -107,15 +108,23 @@ class Undertaker:
         self._outage = Outage()
         self._is_giving_up = False
         self._thread = threading.Thread(target=self._run, name="undertaker", daemon=True)
+        # Receivers are the application's own, and one that never returns must not keep the next estate from its end.
+        self._voice = threading.Thread(target=self._tell, name="teller", daemon=True)
 
     def start(self) -> None:
         """Begin."""
         start_deaf(self._thread)
+        start_deaf(self._voice)
 
     @property
     def estates(self) -> Sequence[Estate]:
         """Those that are not settled yet."""
         return list(self._open)
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether receivers of signals are still to be told of what was settled."""
+        return self._telling.unfinished_tasks > 0
 
     @property
     def outage(self) -> float:
@@ -165,7 +174,16 @@ class Undertaker:
         ended = self._decisions[view.number]
         settled = self._driver.settle([settlement for _, settlement in ended]) if ended else Settled()
         self._driver.recover(view.token)
-        self._teller.tell_all(ended, settled)
+        late = {settlement.reservation.receipt for settlement in settled.stale}
+        for _, settlement in ended:
+            if isinstance(settlement, Fail) and settlement.reservation.receipt not in late:
+                self._errand(settlement.reservation.envelope.id)
+        self._telling.put((ended, settled))
+
+    def _tell(self) -> None:
+        while True:
+            self._teller.tell_all(*self._telling.get())
+            self._telling.task_done()
 
     def _decide(self, estate: Estate, view: View) -> Decisions:
         still_held = {reservation.envelope.id: reservation for reservation in self._driver.held(view.token)}

@@ -220,7 +220,9 @@ class Worker:
                 self._hooks.run_errand(errands[0])
             except (ConnectionLost, StoreRefused):
                 raise
-            except Exception:  # a record that cannot be read must not keep this worker, and each after it, from its jobs
+            except (
+                Exception
+            ):  # a record that cannot be read must not keep this worker, and each after it, from its jobs
                 log.complain(logger, "failed() of job %s could not be called.", errands[0])
             finally:
                 self._lane.leave()

@@ -61,7 +61,9 @@ def test_an_app_may_change_the_folder_it_works_in(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(f"HERE = {str(tmp_path)!r}\n{APP}")
     flask = [sys.executable, "-m", "flask", "--app", "shop:create_app('shop')"]
 
-    subprocess.run([*flask, "shell"], input="import shop\nshop.jobs.dispatch(shop.Where())\n", cwd=tmp_path, text=True, check=True)
+    subprocess.run(
+        [*flask, "shell"], input="import shop\nshop.jobs.dispatch(shop.Where())\n", cwd=tmp_path, text=True, check=True
+    )
     worked = subprocess.run(
         [*flask, "jobs", "work", "--stop-when-empty"], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -40,9 +41,7 @@ def test_a_question_that_could_not_be_answered_is_asked_again() -> None:
         return answer
 
     question = spared(ask, every=60)
-    try:
+    with contextlib.suppress(OSError):
         question()
-    except OSError:
-        pass
 
     assert question() == "yes"
