@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 # More than a small machine has cores, for the tests of real processes mostly wait.
 WORKERS ?= 4
 
-.PHONY: demo test test-quick test-volume lint format types docs bench lock clean
+.PHONY: demo test test-quick test-volume chaos lint format types docs bench lock clean
 
 demo: $(READY)  ## The main job at work, on SQLite
 	$(BIN)/python -m example_app.demo
@@ -19,6 +19,9 @@ test-quick: $(READY)
 
 test-volume: $(READY)  ## Large amounts of data and of processes; takes long
 	$(BIN)/python -m pytest -m volume --timeout 1200
+
+chaos: $(READY)  ## Faults at random under load, on each store in turn; CHAOS_SECONDS each, CHAOS_SEED repeats one
+	CHAOS_SECONDS=$${CHAOS_SECONDS:-120} $(BIN)/python -m tests.chaos
 
 lint: $(READY)
 	$(BIN)/ruff check .

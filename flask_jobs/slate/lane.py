@@ -133,9 +133,8 @@ class Lane(NoLane):
     def enter(self, position: int) -> None:
         """The job at this position is taken up."""
         self.use()
-        # What stands there of the job before must not be taken for the limit and the policy of this one.
-        at = self._at + RUNNING
-        self._memory[at : at + CHECKSUM.size] = bytes(CHECKSUM.size)
+        # What is said of the attempt before is not said of this one. No checksum is 0.
+        self._memory[self._at + RUNNING : self._at + RUNNING + CHECKSUM.size] = bytes(CHECKSUM.size)
         self._memory[self._states + position] = State.ENTERED
 
     def run(self, position: int, limit: float, options: str) -> None:

@@ -232,8 +232,9 @@ class Supervisor:
             self._errands.clear()
 
     def _send_errands(self) -> None:
-        ready = next((child for child in self._children() if child.is_ready and not child.is_frozen), None)
-        while ready is not None and self._errands and ready.send(self._errands[0]):
+        # To none that would first have to end a job of its own, which may take hours.
+        free = next((child for child in self._children() if child.is_free), None)
+        while free is not None and self._errands and free.send(self._errands[0]):
             self._errands.popleft()
 
     def _bury(self, slot: Slot, child: Child, ended: Ended) -> None:

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 
 from .. import log, policy
 from ..control import JobTimeout
-from ..driver import Driver
-from ..envelope import Fail, Reservation, Settled, Settlement
+from ..driver import Driver, StoresFailedJobs
+from ..envelope import Fail, Hook, Reservation, Settled, Settlement
 from ..errors import ConnectionLost, StoreRefused, WorkerDied
 from ..events import Events
 from ..executor import Attempt
 from ..options import JobOptions, WorkerDefaults, resolve
 from ..outcome import Died, Done, Interrupted, Outcome, Skipped, TimedOut
-from ..slate import LEFT, Held, State, View
+from ..slate import Held, State, View
 from ..threads import start_deaf
 from ..worker.alarm import time_is_up
 from ..worker.pause import Outage, pause
@@ -56,10 +56,10 @@ class Estate:
         return all(view.asking is None and not view.unsettled for view in self.lanes)
 
     @property
-    def untold(self) -> tuple[str, ...]:
-        """The jobs whose end was settled and not told of, so that their `failed()` may be due and was not begun."""
-        telling = [view for view in self.lanes if view.in_use and (view.running is None or view.running.limit == LEFT)]
-        return tuple(held.id for view in telling for held in view.held if held.state is State.SETTLED)
+    def settled(self) -> Sequence[str]:
+        """The ids of jobs whose end the store knows, and nobody else perhaps."""
+        settled = (State.ENTERED, State.STARTED, State.SETTLED)
+        return [held.id for view in self.lanes for held in view.held if held.state in settled]
 
     def views(self) -> Sequence[View]:
         """What it holds."""
@@ -89,7 +89,8 @@ class Estate:
 class Undertaker:
     """Settles estates one after the other, in a thread of its own, for as long as the store takes.
 
-    `errand` is called with the id of each job that has failed for good, so that its `failed()` is called elsewhere.
+    `errand` is called with the id of each job that has failed for good, so that its `failed()` is called elsewhere;
+    also of one that the dead worker has recorded itself, without living to call it.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Undertaker:
         self._events = events
         self._defaults = defaults
         self._errand = errand
+        self._sent: set[str] = set()
         self._teller = Teller(events, lambda attempt, fail, error: None)
         self._telling: queue.Queue[tuple[Decisions, Settled]] = queue.Queue()
         self._waiting: queue.SimpleQueue[Estate] = queue.SimpleQueue()
@@ -126,16 +128,9 @@ class Undertaker:
         """Whether receivers of signals are still to be told of what was settled."""
         return self._telling.unfinished_tasks > 0
 
-    @property
-    def outage(self) -> float:
-        """For how many seconds the store has been away."""
-        return self._outage.seconds
-
     def settle(self, estate: Estate) -> None:
         """Settle this one as soon as possible."""
-        for job_id in estate.untold:
-            self._errand(job_id)
-        if not estate.is_empty:
+        if not estate.is_empty or estate.settled:
             self._open.append(estate)
             self._waiting.put(estate)
 
@@ -167,6 +162,21 @@ class Undertaker:
                 self._settle_lane(estate, view)
             if view.asking is not None:
                 self._driver.recover(view.asking)
+        # Its last breath may have recorded a failure of which it has told nobody.
+        for job_id in estate.settled:
+            if job_id not in self._sent and self._waits_for_its_hook(job_id):
+                self._run_elsewhere(job_id)
+        self._sent.clear()
+
+    def _run_elsewhere(self, job_id: str) -> None:
+        self._sent.add(job_id)
+        self._errand(job_id)
+
+    def _waits_for_its_hook(self, job_id: str) -> bool:
+        if not isinstance(self._driver, StoresFailedJobs):
+            return False
+        failed = self._driver.find_failed(job_id)
+        return failed is not None and failed.hook is Hook.PENDING
 
     def _settle_lane(self, estate: Estate, view: View) -> None:
         if view.number not in self._decisions:
@@ -177,7 +187,7 @@ class Undertaker:
         late = {settlement.reservation.receipt for settlement in settled.stale}
         for _, settlement in ended:
             if isinstance(settlement, Fail) and settlement.reservation.receipt not in late:
-                self._errand(settlement.reservation.envelope.id)
+                self._run_elsewhere(settlement.reservation.envelope.id)
         self._telling.put((ended, settled))
 
     def _tell(self) -> None:
@@ -197,9 +207,6 @@ class Undertaker:
                 ended.append(self._decided(estate, view, held, reservation, outcome))
             elif outcome is not None and estate.lost_lease:
                 self._events.settlement_lost(reservation, job=None, reason=LEASE_PASSED)
-            elif outcome is not None:
-                # The worker's last breath may have failed it, and left its failed() undone.
-                self._errand(held.id)
         return ended
 
     def _decided(
