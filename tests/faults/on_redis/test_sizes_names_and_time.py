@@ -171,6 +171,7 @@ def test_f45_instants_do_not_depend_on_the_zone_of_any_process(driver, redis_url
         import sys, datetime as dt
         from flask_jobs.drivers.redis.driver import RedisDriver
         from flask_jobs.envelope import *
+        from flask_jobs.pushes import *
         from flask_jobs.ids import new_id
         url, prefix, queue = sys.argv[1:]
         driver = RedisDriver(url, prefix=prefix, connection="redis")
