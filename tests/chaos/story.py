@@ -12,7 +12,7 @@ MOMENT = 0.005
 """Seconds between a job's own last word and what the worker notes of its end, or between its being taken and its first
 word: who is killed or stopped amid them cannot be told from one who is killed a little sooner or later."""
 
-COMPUTED = 0.001
+COMPUTED = 0.0005
 """On a busy machine the same moment lasts longer, but no process computes for longer in it."""
 
 
