@@ -13,7 +13,7 @@ from functools import partial
 
 from .. import log, restarts
 from ..driver import KeepsLocks
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, ConnectionLost, StoreRefused
 from ..supervisor import Supervisor, SupervisorSettings
 from ..worker import (
     Assignment,
@@ -124,8 +124,15 @@ def _restart(target: Target) -> Callable[[], Stop | None]:
     driver = target.driver
     if not isinstance(driver, KeepsLocks):
         return lambda: None
-    before = restarts.asked(driver.store)
-    return spared(lambda: Stop.RESTART if restarts.is_asked(driver.store, before) else None, every=_LISTEN_EVERY)
+    store, before = driver.store, restarts.asked(driver.store)
+
+    def ask() -> Stop | None:
+        try:
+            return Stop.RESTART if restarts.is_asked(store, before) else None
+        except (ConnectionLost, StoreRefused):  # taking jobs meets the same, and says so
+            return None
+
+    return spared(ask, every=_LISTEN_EVERY)
 
 
 def _maintenance(plan: Plan) -> Callable[[], bool]:

@@ -10,6 +10,7 @@ from .. import clock
 from ..envelope import Reservation
 from .layout import (
     ASKING,
+    CHECKSUM,
     CURRENT,
     HEADER,
     IN_USE,
@@ -132,6 +133,8 @@ class Lane(NoLane):
     def enter(self, position: int) -> None:
         """The job at this position is taken up."""
         self.use()
+        # What is said of the attempt before is not said of this one. No checksum is 0.
+        self._memory[self._at + RUNNING : self._at + RUNNING + CHECKSUM.size] = bytes(CHECKSUM.size)
         self._memory[self._states + position] = State.ENTERED
 
     def run(self, position: int, limit: float, options: str) -> None:

@@ -93,6 +93,11 @@ class Child:
         return self.slate.status is Status.READY
 
     @property
+    def is_free(self) -> bool:
+        """Whether it would run an errand at once: its first lane, which sees to them, runs nothing else."""
+        return self.is_ready and not self.is_frozen and not self.slate.view(0).in_use
+
+    @property
     def has_been_ready(self) -> bool:
         """Whether it has ever come so far."""
         return self.slate.status is not Status.STARTING

@@ -50,6 +50,7 @@ def after(*, stop: Stop | None, was_ready: bool, lived: float, had_work: bool) -
     if stop is None:
         is_bad_luck = was_ready and (had_work or lived >= _SOON)
         return Next.AT_ONCE if is_bad_luck else Next.LATER
-    if stop.is_for_a_fresh_one or stop in (Stop.SIGNAL, Stop.INTERRUPTED):
+    # One that takes itself for an orphan is none as long as somebody is here to see it: a job has closed its lifeline.
+    if stop.is_for_a_fresh_one or stop in (Stop.SIGNAL, Stop.INTERRUPTED, Stop.ORPHANED):
         return Next.AT_ONCE
     return Next.NOTHING

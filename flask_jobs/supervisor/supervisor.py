@@ -154,6 +154,8 @@ class Supervisor:
         self._hurry_at = float("inf") if grace is None else clock.monotonic() + grace
         self._manager.stopping()
         for child in self._children():
+            # Also in writing, for a job may have shut out the signal, and nobody is to take another one after it.
+            child.order(Order.LEAVE)
             child.terminate()
 
     def _hurry(self) -> None:
@@ -227,8 +229,9 @@ class Supervisor:
             self._errands.clear()
 
     def _send_errands(self) -> None:
-        ready = next((child for child in self._children() if child.is_ready), None)
-        while ready is not None and self._errands and ready.send(self._errands[0]):
+        # To none that would first have to end a job of its own, which may take hours.
+        free = next((child for child in self._children() if child.is_free), None)
+        while free is not None and self._errands and free.send(self._errands[0]):
             self._errands.popleft()
 
     def _bury(self, slot: Slot, child: Child, ended: Ended) -> None:

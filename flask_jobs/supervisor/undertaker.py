@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from .. import log, policy
 from ..control import JobTimeout
-from ..driver import Driver
-from ..envelope import Reservation, Settled, Settlement
+from ..driver import Driver, StoresFailedJobs
+from ..envelope import Hook, Reservation, Settled, Settlement
 from ..errors import ConnectionLost, StoreRefused, WorkerDied
 from ..events import Events
 from ..executor import Attempt
@@ -30,6 +30,9 @@ from ..worker.telling import LEASE_PASSED, Teller
 from .leases import delivery
 
 logger = logging.getLogger(__name__)
+
+Decisions = list[tuple[Attempt, Settlement]]
+"""What came of the jobs of one lane, and what is to be said of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,12 @@ class Estate:
     def is_empty(self) -> bool:
         """Whether there is nothing to settle and nothing to recover."""
         return all(view.asking is None and not view.unsettled for view in self.lanes)
+
+    @property
+    def settled(self) -> Sequence[str]:
+        """The ids of jobs whose end the store knows, and nobody else perhaps."""
+        settled = (State.ENTERED, State.STARTED, State.SETTLED)
+        return [held.id for view in self.lanes for held in view.held if held.state in settled]
 
     def views(self) -> Sequence[View]:
         """What it holds."""
@@ -80,7 +89,8 @@ class Estate:
 class Undertaker:
     """Settles estates one after the other, in a thread of its own, for as long as the store takes.
 
-    `errand` is called with the id of each job that has failed for good, so that its `failed()` is called elsewhere.
+    `errand` is called with the id of each job that has failed for good, so that its `failed()` is called elsewhere;
+    also of one that the dead worker has recorded itself, without living to call it.
     """
 
     def __init__(
@@ -89,9 +99,13 @@ class Undertaker:
         self._driver = driver
         self._events = events
         self._defaults = defaults
-        self._teller = Teller(events, lambda attempt, fail, error: errand(fail.reservation.envelope.id))
+        self._errand = errand
+        self._sent: set[str] = set()
+        self._teller = Teller(events, lambda attempt, fail, error: self._run_elsewhere(fail.reservation.envelope.id))
         self._waiting: queue.SimpleQueue[Estate] = queue.SimpleQueue()
         self._open: list[Estate] = []
+        # By lane of the estate at hand: what a lost answer has applied is repeated as it was, and then told of.
+        self._decisions: dict[int, Decisions] = {}
         self._outage = Outage()
         self._is_giving_up = False
         self._thread = threading.Thread(target=self._run, name="undertaker", daemon=True)
@@ -105,14 +119,9 @@ class Undertaker:
         """Those that are not settled yet."""
         return list(self._open)
 
-    @property
-    def outage(self) -> float:
-        """For how many seconds the store has been away."""
-        return self._outage.seconds
-
     def settle(self, estate: Estate) -> None:
         """Settle this one as soon as possible."""
-        if not estate.is_empty:
+        if not estate.is_empty or estate.settled:
             self._open.append(estate)
             self._waiting.put(estate)
 
@@ -123,6 +132,7 @@ class Undertaker:
     def _run(self) -> None:
         while True:
             estate = self._waiting.get()
+            self._decisions.clear()
             while not self._is_giving_up:
                 try:
                     self._settle(estate)
@@ -143,10 +153,33 @@ class Undertaker:
                 self._settle_lane(estate, view)
             if view.asking is not None:
                 self._driver.recover(view.asking)
+        # Its last breath may have recorded a failure of which it has told nobody.
+        for job_id in estate.settled:
+            if job_id not in self._sent and self._waits_for_its_hook(job_id):
+                self._run_elsewhere(job_id)
+        self._sent.clear()
+
+    def _run_elsewhere(self, job_id: str) -> None:
+        self._sent.add(job_id)
+        self._errand(job_id)
+
+    def _waits_for_its_hook(self, job_id: str) -> bool:
+        if not isinstance(self._driver, StoresFailedJobs):
+            return False
+        failed = self._driver.find_failed(job_id)
+        return failed is not None and failed.hook is Hook.PENDING
 
     def _settle_lane(self, estate: Estate, view: View) -> None:
+        if view.number not in self._decisions:
+            self._decisions[view.number] = self._decide(estate, view)
+        ended = self._decisions[view.number]
+        settled = self._driver.settle([settlement for _, settlement in ended]) if ended else Settled()
+        self._driver.recover(view.token)
+        self._teller.tell_all(ended, settled)
+
+    def _decide(self, estate: Estate, view: View) -> Decisions:
         still_held = {reservation.envelope.id: reservation for reservation in self._driver.held(view.token)}
-        ended: list[tuple[Attempt, Settlement]] = []
+        ended: Decisions = []
         for held in view.unsettled:
             outcome = estate.judged(view, held)
             # What the store no longer knows as held was settled by the worker's last breath, or is somebody else's: it
@@ -156,9 +189,7 @@ class Undertaker:
                 ended.append(self._decided(estate, view, held, reservation, outcome))
             elif outcome is not None and estate.lost_lease:
                 self._events.settlement_lost(reservation, job=None, reason=LEASE_PASSED)
-        settled = self._driver.settle([settlement for _, settlement in ended]) if ended else Settled()
-        self._driver.recover(view.token)
-        self._teller.tell_all(ended, settled)
+        return ended
 
     def _decided(
         self, estate: Estate, view: View, held: Held, reservation: Reservation, outcome: Outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
 from .. import log
@@ -19,6 +20,8 @@ from ..slate import NoLane
 from ..stored import FailedJob
 
 logger = logging.getLogger(__name__)
+
+_KNOWN = (JobTimeout, WorkerDied, MaxAttemptsExceeded)
 
 
 class Hooks:
@@ -42,26 +45,37 @@ class Hooks:
     def call(self, attempt: Attempt, fail: Fail, error: BaseException) -> None:
         """Call that of a job which has failed in this process."""
         if _may_have_hook(attempt):
+            self._begin(fail.reservation.envelope.id)
             self._call(fail.reservation, error, limit=attempt.options.timeout)
         else:
             self._note(fail.reservation, Hook.NONE)
 
     def run_errand(self, job_id: str) -> None:
-        """Call that of a job which was recorded as failed by the supervisor, if its record is still there and waits."""
+        """Call that of a job whose worker has not lived to call it, if its record is still there and waits."""
         if not isinstance(self._driver, StoresFailedJobs):
             return
         failed = self._driver.find_failed(job_id)
         if failed is None or failed.hook is not Hook.PENDING:
             return
-        # Before it is called: whoever dies with it is not to be followed by another who calls it again.
         self._driver.note_hook(job_id, Hook.RAISED)
         self._call(_as_it_ended(failed), _error_of(failed), limit=resolve(None, self._defaults).timeout)
+
+    def _begin(self, job_id: str) -> None:
+        """Record that it is called, so that whoever dies with it is not followed by another who calls it again.
+
+        Where nobody would follow, that is spared.
+        """
+        if self._lane.is_watched and isinstance(self._driver, StoresFailedJobs):
+            with contextlib.suppress(ConnectionLost, StoreRefused):
+                self._driver.note_hook(job_id, Hook.RAISED)
 
     def _call(self, reservation: Reservation, error: BaseException, *, limit: float) -> None:
         self._lane.limit(limit)
         hook = self._executor.run_hook(reservation, error, timer=self._timer, limit=limit)
-        self._lane.unlimited()
+        # As long as it is not noted, the lane shows that it was called: nobody is to call it once more.
+        self._lane.limit(0)
         self._note(reservation, hook)
+        self._lane.unlimited()
 
     def _note(self, reservation: Reservation, hook: Hook) -> None:
         if not isinstance(self._driver, StoresFailedJobs):
@@ -86,7 +100,9 @@ def _as_it_ended(failed: FailedJob) -> Reservation:
 
 
 def _error_of(failed: FailedJob) -> BaseException:
-    """The error as a supervisor has recorded it; those that it records are all known here."""
+    """The error as recorded. Those of a supervisor are all known here, those of a job are told by their names."""
     name = failed.error.type.rpartition(".")[2]
-    known: dict[str, type[BaseException]] = {one.__name__: one for one in (JobTimeout, WorkerDied)}
-    return known.get(name, MaxAttemptsExceeded)(failed.error.message)
+    known: dict[str, type[BaseException]] = {one.__name__: one for one in _KNOWN}
+    if name in known:
+        return known[name](failed.error.message)
+    return MaxAttemptsExceeded(f"{failed.error.type}: {failed.error.message}")

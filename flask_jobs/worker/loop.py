@@ -298,10 +298,10 @@ class Worker:
         finished, self._finished = self._finished, []
         if not finished:
             return
+        self._lane.use()
         if not is_noted:
             for verdict in finished:
                 self._lane.end(verdict.delivery.position, State.SETTLED)
-        self._lane.use()
         try:
             self._teller.tell_all([(verdict.attempt, verdict.settlement) for verdict in finished], settled)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,16 +38,21 @@ A = TypeVar("A")
 
 
 def spared(ask: Callable[[], A], *, every: float) -> Callable[[], A]:
-    """The same question, asked no more often than every so many seconds; in between, the last answer holds."""
+    """The same question, asked no more often than every so many seconds; in between, the last answer holds.
+
+    Safe to call from several threads: whoever comes while it is asked waits for the answer.
+    """
     next_time = float("-inf")
     answer: A
+    asking = threading.Lock()
 
     def answered() -> A:
         nonlocal next_time, answer
-        if clock.monotonic() >= next_time:
-            next_time = clock.monotonic() + every
-            answer = ask()
-        return answer
+        with asking:
+            if clock.monotonic() >= next_time:
+                answer = ask()
+                next_time = clock.monotonic() + every
+            return answer
 
     return answered
 

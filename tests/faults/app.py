@@ -20,6 +20,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
+import redis
 import sqlalchemy as sa
 from flask import Flask, current_app, g
 from flask_sqlalchemy import SQLAlchemy
@@ -179,6 +180,20 @@ class Shelling(Job):
         with noted():
             subprocess.run(["sleep", "3"], check=False)
             time.sleep(0.2)
+
+
+@jobs.register("faults.deaf")
+class Deaf(Job):
+    """Shuts its ears to signals for as long as it runs."""
+
+    def __init__(self, seconds: float = 4) -> None:
+        self.seconds = seconds
+
+    def handle(self) -> None:
+        with noted():
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+                signal.signal(number, signal.SIG_IGN)
+            time.sleep(self.seconds)
 
 
 @jobs.register("faults.broken")
@@ -439,8 +454,18 @@ def break_off(_error: BaseException | None) -> None:
         raise RuntimeError("broken off")
 
 
+def touch(app: Flask, url: str) -> None:
+    """Use the database and Redis while the app is made, and keep the connections."""
+    with app.app_context():
+        db.session.execute(sa.text("SELECT 1"))
+    client = app.extensions["faults_redis"] = redis.Redis.from_url(url)
+    client.ping()
+
+
 def create_app(folder: str | None = None, config: dict[str, Any] | None = None) -> Flask:
     """The app in a folder of its own; other processes are told of it by their environment."""
+    if "FAULTS_BROKEN" in os.environ and "FLASK_JOBS_WORKER" in os.environ:
+        raise RuntimeError("no worker can have this app")
     app = Flask("faults", instance_path=folder or os.environ["FAULTS_FOLDER"])
     app.config.update(SECRET_KEY="not a secret", SQLALCHEMY_DATABASE_URI="sqlite:///app.sqlite")
     app.config["FAULTS_LIMIT"] = (5, 2)
@@ -449,6 +474,8 @@ def create_app(folder: str | None = None, config: dict[str, Any] | None = None) 
         logging.config.dictConfig(json.loads(os.environ["FAULTS_LOGGING"]))
     db.init_app(app)
     jobs.init_app(app)
+    if "FAULTS_TOUCH" in os.environ:
+        touch(app, os.environ["FAULTS_TOUCH"])
     app.teardown_appcontext(break_off)
     app.cli.command("dispatch-for-later")(dispatch_for_later)
     app.cli.command("produce")(produce)
@@ -519,3 +546,6 @@ class Callback(Job):
         state = current_job.batch.state()
         counts = [state.total, state.pending, state.done, state.failed, state.skipped]
         note("callback", role=self.role, counts=counts)
+
+
+from . import hard_jobs as hard_jobs  # noqa: E402  (its jobs are registered with what is above)

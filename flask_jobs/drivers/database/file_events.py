@@ -26,14 +26,15 @@ class FileEvents:
         self._descriptor = int(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         if self._descriptor < 0:
             raise OSError(ctypes.get_errno(), "inotify is not to be had")
-        self._poll = select.poll()
-        self._poll.register(self._descriptor, select.POLLIN)
         self._watch_files()
 
     def wait(self, seconds: float) -> bool:
         """Whether a file was written to, as soon as it was or after so many seconds."""
+        # One of its own for each call: Python lets only one thread at a time wait with the same one.
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
         # Rounded up: poll() takes whole milliseconds, and none at all would make this a busy loop.
-        if not self._poll.poll(int(seconds * 1_000) + 1):
+        if not poll.poll(int(seconds * 1_000) + 1):
             return False
         try:
             os.read(self._descriptor, 65_536)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from flask_jobs import ConnectionLost, restarts
+
 JSON_LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -257,3 +259,21 @@ def test_a_worker_that_cannot_work_does_not_start(
 )
 def test_an_option_that_cannot_be_used_ends_with_2(shop: Any, options: list[str]) -> None:
     assert shop.invoke("work", "--once", *options).exit_code == 2
+
+
+def test_a_worker_does_not_end_because_nobody_can_say_whether_to_restart(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([0, ConnectionLost("away")])
+
+    def asked(store: object) -> int:
+        answer = next(answers, 0)
+        if isinstance(answer, ConnectionLost):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(restarts, "asked", asked)
+    shop.dispatch(shop.module.Note("hello"))
+
+    assert shop.invoke("work", "--stop-when-empty", "--in-process").exit_code == 0
+    assert shop.notes == ["hello"]

@@ -140,6 +140,19 @@ def test_a_view_names_what_is_under_way_and_what_the_store_has_not_been_told() -
     assert after.limit == LEFT
 
 
+def test_a_job_that_is_taken_up_does_not_inherit_limit_and_options_of_the_one_before() -> None:
+    _, whole, lane = slate()
+    for token in ("a", "b"):
+        lane.answered(token, named(token))
+        lane.enter(0)
+        before = whole.view(0).running
+        lane.run(0, 5.0, '{"max_interruptions": 0}')
+        lane.unlimited()
+        lane.end(0, State.DONE)
+
+        assert before is None
+
+
 def test_a_renewal_counts_for_what_it_was_made_of_only() -> None:
     _, whole, lane = slate()
     lane.asking("a")

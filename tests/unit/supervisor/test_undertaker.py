@@ -1,0 +1,103 @@
+"""Settling for the dead while the store comes and goes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from flask_jobs import clock
+from flask_jobs.drivers.memory import MemoryDriver
+from flask_jobs.envelope import Envelope, Fail, Room, Settled, Settlement
+from flask_jobs.errors import ConnectionLost
+from flask_jobs.events import Events
+from flask_jobs.options import JobOptions, WorkerDefaults
+from flask_jobs.outcome import Hopeless
+from flask_jobs.policy import decide
+from flask_jobs.pushes import Push
+from flask_jobs.slate import LEFT, Held, Running, State, View
+from flask_jobs.supervisor.undertaker import Estate, Undertaker
+
+
+class LosesAnswers(MemoryDriver):
+    """Does what it is asked to, but the first answer to a settlement does not arrive."""
+
+    has_lost = False
+
+    def settle(self, settlements: Sequence[Settlement]) -> Settled:
+        settled = super().settle(settlements)
+        if not self.has_lost:
+            self.has_lost = True
+            raise ConnectionLost("cut after it was applied")
+        return settled
+
+
+class Errands(list[str]):
+    def __init__(self) -> None:
+        self.came = threading.Event()
+
+    def add(self, job_id: str) -> None:
+        self.append(job_id)
+        self.came.set()
+
+
+def taken(driver: MemoryDriver) -> Held:
+    driver.push([Push(Envelope("a", "demo", "default", body="{}"))])
+    (held,) = driver.pop(["default"], "token", Room()).reservations
+    return Held("a", held.receipt, "default", "demo", held.attempt, State.STARTED)
+
+
+def left(held: Held, limit: float = 60.0, *, in_use: bool = False) -> Estate:
+    running = Running(0, clock.monotonic(), limit, JobOptions(max_attempts=1).dump())
+    view = View(0, 1, None, "token", clock.monotonic(), (held,), running, in_use)
+    return Estate((view,), "was ended by signal 9", False, False, frozenset(), clock.monotonic())
+
+
+def undertaker(driver: MemoryDriver, errands: Errands) -> Undertaker:
+    one = Undertaker(driver, Events(object()), defaults=WorkerDefaults(tries=1), errand=errands.add)
+    one.start()
+    return one
+
+
+def test_a_job_that_is_failed_by_a_settlement_whose_answer_is_lost_gets_its_hook_all_the_same() -> None:
+    driver, errands = LosesAnswers(), Errands()
+    held = taken(driver)
+
+    undertaker(driver, errands).settle(left(held))
+
+    assert errands.came.wait(10)
+    assert errands == ["a"]
+    assert driver.count_failed() == 1
+
+
+def test_a_job_that_its_worker_has_failed_with_its_last_breath_gets_its_hook() -> None:
+    driver, errands = MemoryDriver(), Errands()
+    held = taken(driver)
+    fail_it(driver)
+
+    undertaker(driver, errands).settle(left(held))
+
+    assert errands.came.wait(10)
+    assert errands == ["a"]
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(LEFT, ["a"]), (60.0, []), (0.0, [])])
+def test_of_a_job_that_was_settled_and_not_told_of_the_hook_is_called_unless_it_was_begun(
+    limit: float, expected: list[str]
+) -> None:
+    driver, errands = MemoryDriver(), Errands()
+    held = taken(driver)
+    fail_it(driver)
+    settled = Held(held.id, held.receipt, held.queue, held.name, held.attempt, State.SETTLED)
+
+    undertaker(driver, errands).settle(left(settled, limit, in_use=True))
+
+    assert errands == expected
+
+
+def fail_it(driver: MemoryDriver) -> None:
+    (reservation,) = driver.held("token")
+    fail = decide(reservation, Hopeless(ValueError("no")), JobOptions(), now=reservation.now, jitter=0)
+    assert isinstance(fail, Fail)
+    driver.settle([fail])
