@@ -70,7 +70,7 @@ class Check:
             return
         said = f"{record.error.type}: {record.error.message}"
         is_named = "WorkerDied" in record.error.type and "SIGKILL" in record.error.message
-        if not is_named and not (self._may_expire and self._story.was_reclaimed(told)):
+        if not is_named and not (self._may_expire and self._story.has_expired(told)):
             self._say(told, f"failed without the signal named: {said}")
         if len(told.hooks) > 1:
             self._say(told, f"failed() was called {len(told.hooks)} times")
@@ -99,7 +99,7 @@ class Check:
             self._say(told, f"{what}; {self._story.after(line)}")
 
     def _expired(self, told: Told) -> bool:
-        return self._may_expire and self._story.was_reclaimed(told)
+        return self._may_expire and self._story.has_expired(told)
 
     def _look_at_the_attempts(self, told: Told) -> None:
         highest = 0
