@@ -13,7 +13,7 @@ from ..errors import ConfigurationError
 from ..job import is_set
 from ..options import WorkerDefaults
 from ..supervisor import own_command_line
-from ..worker import Assignment, WorkerSettings, check_ordering
+from ..worker import Assignment, WorkerSettings, check_ordering, margin
 from . import parameters
 from .group import jobs_cli
 from .lifecycle import json_lines, named, readable_default
@@ -113,7 +113,9 @@ def work(
     retry_after = target.settings.retry_after
     settings = WorkerSettings(
         queues=tuple(queues or [target.settings.queue]),
-        defaults=WorkerDefaults(tries, timeout, backoff, lease=None if is_renewed else retry_after),
+        defaults=WorkerDefaults(
+            tries, timeout, backoff, lease=None if is_renewed else retry_after - margin(retry_after)
+        ),
         sleep=sleep,
         once=once,
         stop_when_empty=stop_when_empty,

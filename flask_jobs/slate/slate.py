@@ -145,7 +145,8 @@ class Slate:
         if serial == 0:
             return View(number, asking=asking, in_use=in_use)
         brought = self._brought(number, record)
-        if memory[at + CURRENT] != current or brought is None or len(brought[2]) != len(states):
+        is_same = memory[at + CURRENT] == current and RECORD.unpack_from(memory, record)[1] == serial
+        if not is_same or brought is None or len(brought[2]) != len(states):
             return None
         token, asked, jobs = brought
         held = tuple(

@@ -9,6 +9,7 @@ import subprocess
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from .. import clock
 from ..slate import Held, Order, Slate, Status, View
@@ -63,6 +64,8 @@ class Child:
         reading, writing = os.pipe()
         kept = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
         try:
+            # A job that closes what is not its own may leave it unread: that must not hold up anybody.
+            os.set_blocking(writing, False)
             # A little text, so that the pipe takes it all before anybody reads.
             os.write(writing, b"".join(errand.encode() + b"\n" for errand in errands))
             process = subprocess.Popen(
@@ -83,6 +86,9 @@ class Child:
         child = cls(slot, process, slate, writing)
         child._errands.extend(errands)
         return child
+
+    FITTING: ClassVar[int] = 500
+    """How many errands fit into what a worker has not read yet."""
 
     @property
     def pid(self) -> int:
@@ -119,7 +125,8 @@ class Child:
         code = self._process.poll()
         if code is None:
             return None
-        self._end_group()
+        if not hasattr(os, "waitid"):
+            self._end_group()
         return Ended(code)
 
     def views(self) -> list[View]:
@@ -151,6 +158,8 @@ class Child:
         """Ask it to end."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGTERM)
+            if self.is_frozen:
+                os.kill(self.pid, signal.SIGCONT)
 
     def kill(self, why: Kill) -> None:
         """End it and its group at once, and itself also if a job has moved it to another group."""

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .. import log, policy
+from .. import clock, log, policy
 from ..control import JobTimeout
 from ..driver import Driver, StoresFailedJobs
 from ..envelope import Fail, Hook, Reservation, Settled, Settlement
@@ -22,7 +22,7 @@ from ..events import Events
 from ..executor import Attempt
 from ..options import JobOptions, WorkerDefaults, resolve
 from ..outcome import Died, Done, Interrupted, Outcome, Skipped, TimedOut
-from ..slate import Held, State, View
+from ..slate import LEFT, Held, State, View
 from ..threads import start_deaf
 from ..worker.alarm import time_is_up
 from ..worker.pause import Outage, pause
@@ -30,6 +30,9 @@ from ..worker.telling import LEASE_PASSED, Teller
 from .leases import delivery
 
 logger = logging.getLogger(__name__)
+
+# How long after a worker's death its last pop is recovered again, in seconds.
+_LOOK_AGAIN = (1.0, 10.0)
 
 Decisions = list[tuple[Attempt, Settlement]]
 """What came of the jobs of one lane, and what is to be said of each."""
@@ -56,10 +59,9 @@ class Estate:
         return all(view.asking is None and not view.unsettled for view in self.lanes)
 
     @property
-    def settled(self) -> Sequence[str]:
-        """The ids of jobs whose end the store knows, and nobody else perhaps."""
-        settled = (State.ENTERED, State.STARTED, State.SETTLED)
-        return [held.id for view in self.lanes for held in view.held if held.state in settled]
+    def untold(self) -> Sequence[str]:
+        """The jobs that may have been recorded as failed without anybody having begun to call their `failed()`."""
+        return [held.id for view in self.lanes for held in view.held if _may_be_untold(view, held)]
 
     def views(self) -> Sequence[View]:
         """What it holds."""
@@ -86,6 +88,13 @@ class Estate:
                 return None
 
 
+def _may_be_untold(view: View, held: Held) -> bool:
+    if held.state is State.SETTLED:
+        # While it calls `failed()`, the lane has a time limit again.
+        return view.in_use and (view.running is None or view.running.limit == LEFT)
+    return held.state in (State.ENTERED, State.STARTED)
+
+
 class Undertaker:
     """Settles estates one after the other, in a thread of its own, for as long as the store takes.
 
@@ -107,6 +116,7 @@ class Undertaker:
         self._open: list[Estate] = []
         # By lane of the estate at hand: what a lost answer has applied is repeated as it was, and then told of.
         self._decisions: dict[int, Decisions] = {}
+        self._late: list[tuple[float, str]] = []
         self._outage = Outage()
         self._is_giving_up = False
         self._thread = threading.Thread(target=self._run, name="undertaker", daemon=True)
@@ -130,7 +140,7 @@ class Undertaker:
 
     def settle(self, estate: Estate) -> None:
         """Settle this one as soon as possible."""
-        if not estate.is_empty or estate.settled:
+        if not estate.is_empty or estate.untold:
             self._open.append(estate)
             self._waiting.put(estate)
 
@@ -140,7 +150,9 @@ class Undertaker:
 
     def _run(self) -> None:
         while True:
-            estate = self._waiting.get()
+            estate = self._next()
+            if estate is None:
+                continue
             self._decisions.clear()
             while not self._is_giving_up:
                 try:
@@ -156,14 +168,30 @@ class Undertaker:
                 pause(self._outage.next_pause(), until=lambda: self._is_giving_up)
             self._open.remove(estate)
 
+    def _next(self) -> Estate | None:
+        """The next estate, or None after a look at what late pops have brought."""
+        try:
+            return self._waiting.get(timeout=_LOOK_AGAIN[0] if self._late else None)
+        except queue.Empty:
+            due = [late for late in self._late if late[0] <= clock.monotonic()]
+            self._late = [late for late in self._late if late not in due]
+            for _, token in due:
+                try:
+                    self._driver.recover(token)
+                except Exception:  # then its lease brings it back
+                    log.complain(logger, "What a dead worker may have popped could not be looked for again.")
+            return None
+
     def _settle(self, estate: Estate) -> None:
         for view in estate.lanes:
             if view.unsettled:
                 self._settle_lane(estate, view)
             if view.asking is not None:
                 self._driver.recover(view.asking)
+                # A server may still be carrying out what a client that is dead has sent.
+                self._late += [(clock.monotonic() + pause, view.asking) for pause in _LOOK_AGAIN]
         # Its last breath may have recorded a failure of which it has told nobody.
-        for job_id in estate.settled:
+        for job_id in estate.untold:
             if job_id not in self._sent and self._waits_for_its_hook(job_id):
                 self._run_elsewhere(job_id)
         self._sent.clear()
@@ -188,6 +216,8 @@ class Undertaker:
         for _, settlement in ended:
             if isinstance(settlement, Fail) and settlement.reservation.receipt not in late:
                 self._run_elsewhere(settlement.reservation.envelope.id)
+        # Told once, whatever has to be tried again after this.
+        self._decisions[view.number] = []
         self._telling.put((ended, settled))
 
     def _tell(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 
 from .. import log
@@ -45,7 +44,6 @@ class Hooks:
     def call(self, attempt: Attempt, fail: Fail, error: BaseException) -> None:
         """Call that of a job which has failed in this process."""
         if _may_have_hook(attempt):
-            self._begin(fail.reservation.envelope.id)
             self._call(fail.reservation, error, limit=attempt.options.timeout)
         else:
             self._note(fail.reservation, Hook.NONE)
@@ -57,17 +55,9 @@ class Hooks:
         failed = self._driver.find_failed(job_id)
         if failed is None or failed.hook is not Hook.PENDING:
             return
+        # Before it is called: whoever dies with it is not to be followed by another who calls it again.
         self._driver.note_hook(job_id, Hook.RAISED)
         self._call(_as_it_ended(failed), _error_of(failed), limit=resolve(None, self._defaults).timeout)
-
-    def _begin(self, job_id: str) -> None:
-        """Record that it is called, so that whoever dies with it is not followed by another who calls it again.
-
-        Where nobody would follow, that is spared.
-        """
-        if self._lane.is_watched and isinstance(self._driver, StoresFailedJobs):
-            with contextlib.suppress(ConnectionLost, StoreRefused):
-                self._driver.note_hook(job_id, Hook.RAISED)
 
     def _call(self, reservation: Reservation, error: BaseException, *, limit: float) -> None:
         self._lane.limit(limit)

@@ -14,8 +14,9 @@ from flask_jobs.options import JobOptions, WorkerDefaults
 from flask_jobs.outcome import Hopeless
 from flask_jobs.policy import decide
 from flask_jobs.pushes import Push
-from flask_jobs.slate import Held, Running, State, View
+from flask_jobs.slate import LEFT, Held, Running, State, View
 from flask_jobs.supervisor.undertaker import Estate, Undertaker
+from flask_jobs.worker.pause import pause
 
 
 class LosesAnswers(MemoryDriver):
@@ -78,6 +79,22 @@ def test_a_job_that_its_worker_has_failed_with_its_last_breath_gets_its_hook() -
 
     assert errands.came.wait(10)
     assert errands == ["a"]
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(LEFT, ["a"]), (60.0, []), (0.0, [])])
+def test_of_a_job_that_was_settled_and_not_told_of_the_hook_is_called_unless_it_was_begun(
+    limit: float, expected: list[str]
+) -> None:
+    driver, errands = MemoryDriver(), Errands()
+    held = taken(driver)
+    fail_it(driver)
+    settled = Held(held.id, held.receipt, held.queue, held.name, held.attempt, State.SETTLED)
+
+    one = undertaker(driver, errands)
+    one.settle(left(settled, limit, in_use=True))
+    pause(10, until=lambda: not one.estates)
+
+    assert errands == expected
 
 
 def fail_it(driver: MemoryDriver) -> None:
