@@ -76,7 +76,7 @@ def work_under(assignment: Assignment, plan: Plan) -> int:
     _title(f"flask jobs: worker {assignment.slot} of {plan.target.name}")
     supervised = Supervised(assignment, grace=plan.grace, why_leave=_memory(plan), is_held_back=_maintenance(plan))
     crew = Crew(partial(_worker, plan.target), plan.settings, supervised.posts())
-    with PauseSignals():
+    with PauseSignals(is_watched=True):
         stop = supervised.run(crew, plan.name or ALONE)
     supervised.end()
     return stop.exit_code

@@ -111,11 +111,11 @@ def work(
     target = Target.of(connection)
     is_renewed = target.settings.renew and isinstance(target.driver, Renewable)
     retry_after = target.settings.retry_after
+    # Where nobody renews, a job must have ended a little before its lease.
+    lease = None if is_renewed else retry_after - margin(retry_after)
     settings = WorkerSettings(
         queues=tuple(queues or [target.settings.queue]),
-        defaults=WorkerDefaults(
-            tries, timeout, backoff, lease=None if is_renewed else retry_after - margin(retry_after)
-        ),
+        defaults=WorkerDefaults(tries, timeout, backoff, lease=lease),
         sleep=sleep,
         once=once,
         stop_when_empty=stop_when_empty,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+import pytest
+
 from flask_jobs import clock
 from flask_jobs.drivers.memory import MemoryDriver
 from flask_jobs.envelope import Envelope, Fail, Room, Settled, Settlement
