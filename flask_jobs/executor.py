@@ -201,7 +201,7 @@ def _outlasts(timeout: float, lease: float | None, reservation: Reservation) -> 
         return None
     limit = f"timeout {timeout:g} s" if timeout else "no timeout"
     return ConfigurationError(
-        f"{reservation.envelope.name} has {limit}, which is not below retry_after {lease:g} s, and renew is off: it "
+        f"{reservation.envelope.name} has {limit}, its lease is good for less than {lease:g} s, and renew is off: it "
         "could be started a second time beside itself. Lower the timeout, raise retry_after, or turn renew on, and "
         "then retry it."
     )

@@ -76,7 +76,7 @@ def work_under(assignment: Assignment, plan: Plan) -> int:
     _title(f"flask jobs: worker {assignment.slot} of {plan.target.name}")
     supervised = Supervised(assignment, grace=plan.grace, why_leave=_memory(plan), is_held_back=_maintenance(plan))
     crew = Crew(partial(_worker, plan.target), plan.settings, supervised.posts())
-    with PauseSignals():
+    with PauseSignals(is_watched=True):
         stop = supervised.run(crew, plan.name or ALONE)
     supervised.end()
     return stop.exit_code
@@ -141,12 +141,17 @@ def _maintenance(plan: Plan) -> Callable[[], bool]:
     if plan.force:
         return lambda: False
 
+    is_known = True
+
     def ask() -> bool:
+        nonlocal is_known
         try:
-            return bool(is_on())
+            answer, is_known = bool(is_on()), True
         except Exception:  # the application's own function: rather no job than one amid a maintenance
-            log.complain(logger, "JOBS_MAINTENANCE raised; no job is taken until it answers.")
-            return True
+            if is_known:  # said once, and not each second
+                log.complain(logger, "JOBS_MAINTENANCE raised; no job is taken until it answers.")
+            answer, is_known = True, False
+        return answer
 
     return spared(ask, every=_LOOK_EVERY)
 

@@ -13,7 +13,7 @@ from ..errors import ConfigurationError
 from ..job import is_set
 from ..options import WorkerDefaults
 from ..supervisor import own_command_line
-from ..worker import Assignment, WorkerSettings, check_ordering
+from ..worker import Assignment, WorkerSettings, check_ordering, margin
 from . import parameters
 from .group import jobs_cli
 from .lifecycle import json_lines, named, readable_default
@@ -111,9 +111,11 @@ def work(
     target = Target.of(connection)
     is_renewed = target.settings.renew and isinstance(target.driver, Renewable)
     retry_after = target.settings.retry_after
+    # Where nobody renews, a job must have ended a little before its lease.
+    lease = None if is_renewed else retry_after - margin(retry_after)
     settings = WorkerSettings(
         queues=tuple(queues or [target.settings.queue]),
-        defaults=WorkerDefaults(tries, timeout, backoff, lease=None if is_renewed else retry_after),
+        defaults=WorkerDefaults(tries, timeout, backoff, lease=lease),
         sleep=sleep,
         once=once,
         stop_when_empty=stop_when_empty,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import sys
 import tempfile
 import zlib
 
@@ -55,9 +56,7 @@ class Slate:
     @classmethod
     def make(cls, lanes: int) -> tuple[Slate, int]:
         """A fresh slate, and the file descriptor of its memory: the caller's to close."""
-        with tempfile.TemporaryFile(prefix="flask_jobs-") as file:
-            file.truncate(HEADER + lanes * LANE)
-            descriptor = os.dup(file.fileno())
+        descriptor = _file_without_name(HEADER + lanes * LANE)
         memory = mmap.mmap(descriptor, HEADER + lanes * LANE)
         memory[: len(MAGIC)] = MAGIC
         return cls(memory, lanes), descriptor
@@ -146,7 +145,8 @@ class Slate:
         if serial == 0:
             return View(number, asking=asking, in_use=in_use)
         brought = self._brought(number, record)
-        if memory[at + CURRENT] != current or brought is None or len(brought[2]) != len(states):
+        is_same = memory[at + CURRENT] == current and RECORD.unpack_from(memory, record)[1] == serial
+        if not is_same or brought is None or len(brought[2]) != len(states):
             return None
         token, asked, jobs = brought
         held = tuple(
@@ -180,3 +180,16 @@ class Slate:
         if length > LONGEST_OPTIONS or checksum != sum_of(body):
             return None
         return Running(position, began, limit, body[RUN.size :].decode())
+
+
+def _file_without_name(size: int) -> int:
+    """The descriptor of one. Where it lies in a folder, its room is taken at once: a store to a page for which the disk
+    has none left would end the process that writes it."""
+    if sys.platform == "linux":
+        descriptor = os.memfd_create("flask_jobs", os.MFD_CLOEXEC)
+        os.ftruncate(descriptor, size)
+        return descriptor
+    with tempfile.TemporaryFile(prefix="flask_jobs-") as file:
+        file.write(bytes(size))
+        file.flush()
+        return os.dup(file.fileno())

@@ -9,11 +9,13 @@ import subprocess
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from .. import clock
 from ..slate import Held, Order, Slate, Status, View
 from ..worker.assignment import VARIABLE, Assignment
 from ..worker.settings import Stop
+from .command import started_in
 from .verdicts import Kill
 
 # A worker is no service of its own to systemd, and must not speak for its supervisor.
@@ -62,6 +64,8 @@ class Child:
         reading, writing = os.pipe()
         kept = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
         try:
+            # A job that closes what is not its own may leave it unread: that must not hold up anybody.
+            os.set_blocking(writing, False)
             # A little text, so that the pipe takes it all before anybody reads.
             os.write(writing, b"".join(errand.encode() + b"\n" for errand in errands))
             process = subprocess.Popen(
@@ -70,6 +74,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 pass_fds=(memory, reading),
                 process_group=0,
+                cwd=started_in(),
             )
         except BaseException:
             os.close(writing)
@@ -81,6 +86,9 @@ class Child:
         child = cls(slot, process, slate, writing)
         child._errands.extend(errands)
         return child
+
+    FITTING: ClassVar[int] = 500
+    """How many errands fit into what a worker has not read yet."""
 
     @property
     def pid(self) -> int:
@@ -117,7 +125,8 @@ class Child:
         code = self._process.poll()
         if code is None:
             return None
-        self._end_group()
+        if not hasattr(os, "waitid"):
+            self._end_group()
         return Ended(code)
 
     def views(self) -> list[View]:
@@ -149,11 +158,15 @@ class Child:
         """Ask it to end."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGTERM)
+            if self.is_frozen:
+                os.kill(self.pid, signal.SIGCONT)
 
     def kill(self, why: Kill) -> None:
-        """End it and its group at once."""
+        """End it and its group at once, and itself also if a job has moved it to another group."""
         self.why_killed = self.why_killed or why
         self._end_group()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Close its lifeline, after its end. The slate goes with whoever reads it last."""

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Sequence
+
+_FOLDERS: list[str] = []
+with contextlib.suppress(OSError):  # it was removed, and a fresh process is no worse off there than this one
+    # Looked at when the commands are loaded, which is before the application is.
+    _FOLDERS.append(os.getcwd())
+
+
+def started_in() -> str | None:
+    """The folder in which a relative command line means the same as at the start; None for where this process is."""
+    return next((folder for folder in _FOLDERS if os.path.isdir(folder)), None)
 
 
 def own_command_line(*words: str) -> Sequence[str] | None:

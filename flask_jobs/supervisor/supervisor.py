@@ -40,11 +40,20 @@ _TICK = 0.1
 # How long workers have, in seconds, to cut short what runs and put it back, before they are ended.
 _HURRY = 3.0
 
+# How long errands wait for a worker that has nothing else to do, in seconds.
+_ERRANDS_WAIT = 1.0
+
+# How long it is waited, in seconds, for the last settlements and errands when no worker is left.
+_ALONE = 30.0
+
 # So many starts in a row that came to nothing are enough.
 _MOST_FAILED_STARTS = 5
 
 # What the store may take for the last settlements when everything else has ended, in seconds.
 _LAST_PATIENCE = 10.0
+
+# And receivers of signals, to hear of them.
+_LAST_WORDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,8 @@ class Supervisor:
         self._is_hurried = False
         self._was_paused = False
         self._began = 0.0
+        self._errands_since = 0.0
+        self._alone_since = float("inf")
 
     def run(self) -> int:
         """Work until there is a reason to stop, and return what the process should exit with."""
@@ -120,14 +131,13 @@ class Supervisor:
             log.complain(logger, "A turn of the supervisor failed; going on.")
 
     def _is_over(self) -> bool:
-        if any(slot.child is not None for slot in self._slots):
+        is_done = self._stopping is not None or all(slot.is_over for slot in self._slots)
+        if self._children() or not is_done:
             return False
-        # A store that was given up takes no more settlements and gives out no errands.
-        if self._is_hurried or self._stopping is Stop.STORE_AWAY:
-            return True
-        if self._stopping is None and not all(slot.is_over for slot in self._slots):
-            return False
-        return not self._errands and not self._undertaker.estates
+        self._alone_since = min(self._alone_since, clock.monotonic())
+        # A store that is away must not keep what has to end.
+        is_late = clock.monotonic() - self._alone_since > _ALONE
+        return self._is_hurried or is_late or not (self._errands or self._undertaker.estates)
 
     def _obey(self) -> None:
         """Do what was asked for since the last turn, by signals, by the store or by the clock."""
@@ -220,19 +230,25 @@ class Supervisor:
             slot.child.order(Order.LEAVE)
 
     def _start(self, slot: Slot) -> None:
-        errands, settings = list(self._errands), self._settings
+        errands, settings = list(self._errands)[: Child.FITTING], self._settings
         try:
             slot.child = Child.start(slot.number, settings.command, lanes=settings.threads, errands=errands)
         except OSError as error:  # no memory, no process, no file left: that may pass
             logger.warning("A worker cannot be started, trying again: %s", error)
             slot.follow(Next.LATER, clock.monotonic())
         else:
-            self._errands.clear()
+            for _ in errands:
+                self._errands.popleft()
 
     def _send_errands(self) -> None:
-        # To none that would first have to end a job of its own, which may take hours.
-        free = next((child for child in self._children() if child.is_free), None)
-        while free is not None and self._errands and free.send(self._errands[0]):
+        if not self._errands:
+            self._errands_since = clock.monotonic()
+            return
+        # First to none that would have to end a job of its own before, which may take hours.
+        ready = [child for child in self._children() if child.is_ready and not child.is_frozen]
+        is_urgent = clock.monotonic() - self._errands_since > _ERRANDS_WAIT
+        chosen = next((child for child in ready if child.is_free), ready[0] if ready and is_urgent else None)
+        while chosen is not None and self._errands and chosen.send(self._errands[0]):
             self._errands.popleft()
 
     def _bury(self, slot: Slot, child: Child, ended: Ended) -> None:
@@ -250,7 +266,9 @@ class Supervisor:
             logger.warning("Worker %d (pid %d) %s.", slot.number, child.pid, estate.cause)
         if not child.has_been_ready and ended.code not in _POLITE:
             self._failed_to_start(slot)
-        slot.follow(after(stop=stop, was_ready=child.has_been_ready, lived=lived, had_work=had_work), now)
+        what = after(stop=stop, was_ready=child.has_been_ready, lived=lived, had_work=had_work)
+        # One that has left its errands undone could not do them, and another might not either.
+        slot.follow(Next.LATER if what is Next.AT_ONCE and child.errands else what, now)
         self._note_exit(stop, why)
         child.close()
 
@@ -290,6 +308,7 @@ class Supervisor:
             logger.error("What dead workers held could not be settled; it is left to its leases.")
             self._exit_code = self._exit_code or 1
             self._undertaker.give_up()
+        pause(_LAST_WORDS, until=lambda: not self._undertaker.is_telling)
         if self._errands:
             logger.warning("failed() of %d jobs was not called.", len(self._errands))
 

@@ -13,10 +13,10 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .. import log, policy
+from .. import clock, log, policy
 from ..control import JobTimeout
 from ..driver import Driver, StoresFailedJobs
-from ..envelope import Hook, Reservation, Settled, Settlement
+from ..envelope import Fail, Hook, Reservation, Settled, Settlement
 from ..errors import ConnectionLost, StoreRefused, WorkerDied
 from ..events import Events
 from ..executor import Attempt
@@ -30,6 +30,9 @@ from ..worker.telling import LEASE_PASSED, Teller
 from .leases import delivery
 
 logger = logging.getLogger(__name__)
+
+# How long after a worker's death its last pop is recovered again, in seconds.
+_LOOK_AGAIN = (1.0, 10.0)
 
 Decisions = list[tuple[Attempt, Settlement]]
 """What came of the jobs of one lane, and what is to be said of each."""
@@ -107,23 +110,33 @@ class Undertaker:
         self._defaults = defaults
         self._errand = errand
         self._sent: set[str] = set()
-        self._teller = Teller(events, lambda attempt, fail, error: self._run_elsewhere(fail.reservation.envelope.id))
+        self._teller = Teller(events, lambda attempt, fail, error: None)
+        self._telling: queue.Queue[tuple[Decisions, Settled]] = queue.Queue()
         self._waiting: queue.SimpleQueue[Estate] = queue.SimpleQueue()
         self._open: list[Estate] = []
         # By lane of the estate at hand: what a lost answer has applied is repeated as it was, and then told of.
         self._decisions: dict[int, Decisions] = {}
+        self._late: list[tuple[float, str]] = []
         self._outage = Outage()
         self._is_giving_up = False
         self._thread = threading.Thread(target=self._run, name="undertaker", daemon=True)
+        # Receivers are the application's own, and one that never returns must not keep the next estate from its end.
+        self._voice = threading.Thread(target=self._tell, name="teller", daemon=True)
 
     def start(self) -> None:
         """Begin."""
         start_deaf(self._thread)
+        start_deaf(self._voice)
 
     @property
     def estates(self) -> Sequence[Estate]:
         """Those that are not settled yet."""
         return list(self._open)
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether receivers of signals are still to be told of what was settled."""
+        return self._telling.unfinished_tasks > 0
 
     def settle(self, estate: Estate) -> None:
         """Settle this one as soon as possible."""
@@ -137,7 +150,9 @@ class Undertaker:
 
     def _run(self) -> None:
         while True:
-            estate = self._waiting.get()
+            estate = self._next()
+            if estate is None:
+                continue
             self._decisions.clear()
             while not self._is_giving_up:
                 try:
@@ -153,12 +168,28 @@ class Undertaker:
                 pause(self._outage.next_pause(), until=lambda: self._is_giving_up)
             self._open.remove(estate)
 
+    def _next(self) -> Estate | None:
+        """The next estate, or None after a look at what late pops have brought."""
+        try:
+            return self._waiting.get(timeout=_LOOK_AGAIN[0] if self._late else None)
+        except queue.Empty:
+            due = [late for late in self._late if late[0] <= clock.monotonic()]
+            self._late = [late for late in self._late if late not in due]
+            for _, token in due:
+                try:
+                    self._driver.recover(token)
+                except Exception:  # then its lease brings it back
+                    log.complain(logger, "What a dead worker may have popped could not be looked for again.")
+            return None
+
     def _settle(self, estate: Estate) -> None:
         for view in estate.lanes:
             if view.unsettled:
                 self._settle_lane(estate, view)
             if view.asking is not None:
                 self._driver.recover(view.asking)
+                # A server may still be carrying out what a client that is dead has sent.
+                self._late += [(clock.monotonic() + pause, view.asking) for pause in _LOOK_AGAIN]
         # Its last breath may have recorded a failure of which it has told nobody.
         for job_id in estate.untold:
             if job_id not in self._sent and self._waits_for_its_hook(job_id):
@@ -181,9 +212,18 @@ class Undertaker:
         ended = self._decisions[view.number]
         settled = self._driver.settle([settlement for _, settlement in ended]) if ended else Settled()
         self._driver.recover(view.token)
+        late = {settlement.reservation.receipt for settlement in settled.stale}
+        for _, settlement in ended:
+            if isinstance(settlement, Fail) and settlement.reservation.receipt not in late:
+                self._run_elsewhere(settlement.reservation.envelope.id)
         # Told once, whatever has to be tried again after this.
         self._decisions[view.number] = []
-        self._teller.tell_all(ended, settled)
+        self._telling.put((ended, settled))
+
+    def _tell(self) -> None:
+        while True:
+            self._teller.tell_all(*self._telling.get())
+            self._telling.task_done()
 
     def _decide(self, estate: Estate, view: View) -> Decisions:
         still_held = {reservation.envelope.id: reservation for reservation in self._driver.held(view.token)}

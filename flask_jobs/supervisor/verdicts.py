@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ..slate import LEFT, State, View
+from ..worker.ordering import margin
 
 
 class Kill(Enum):
@@ -31,7 +32,7 @@ class Rules:
     @property
     def margin(self) -> float:
         """How long before the end of a lease its holder is ended, so that no second start overlaps the first."""
-        return min(2.0, max(0.3, self.retry_after / 10))
+        return margin(self.retry_after)
 
 
 @dataclass(frozen=True, slots=True)

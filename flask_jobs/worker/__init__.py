@@ -5,7 +5,7 @@ from .assignment import Assignment, Supervised
 from .crew import Crew
 from .loop import Worker
 from .memory import too_much
-from .ordering import check_ordering
+from .ordering import check_ordering, margin
 from .post import Post, spared
 from .settings import Stop, WorkerSettings
 from .signals import PauseSignals
@@ -21,6 +21,7 @@ __all__ = [
     "Worker",
     "WorkerSettings",
     "check_ordering",
+    "margin",
     "spared",
     "too_much",
 ]

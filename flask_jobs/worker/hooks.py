@@ -62,10 +62,8 @@ class Hooks:
     def _call(self, reservation: Reservation, error: BaseException, *, limit: float) -> None:
         self._lane.limit(limit)
         hook = self._executor.run_hook(reservation, error, timer=self._timer, limit=limit)
-        # As long as it is not noted, the lane shows that it was called: nobody is to call it once more.
-        self._lane.limit(0)
-        self._note(reservation, hook)
         self._lane.unlimited()
+        self._note(reservation, hook)
 
     def _note(self, reservation: Reservation, hook: Hook) -> None:
         if not isinstance(self._driver, StoresFailedJobs):

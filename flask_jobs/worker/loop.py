@@ -87,6 +87,7 @@ class Worker:
         self._has_looked = False
         self._was_cut_short = False
         self._has_timed_out = False
+        self._leaves_work = False
         self._jobs = 0
         self._began = 0.0
 
@@ -106,7 +107,7 @@ class Worker:
 
     def go_on_alone(self) -> None:
         """Renew its leases itself from now on, for its supervisor is gone."""
-        self._renewal.begin()
+        self._renewal.go_on_alone()
 
     def run(self) -> Stop:
         """Take jobs until there is a reason to stop, and return it. A worker runs once."""
@@ -135,7 +136,7 @@ class Worker:
         if self._has_timed_out and self._lane.is_watched:
             # What the job was torn out of may be broken: a pool, a lock, a half-sent request.
             return Stop.TIMED_OUT
-        if (reason := self._post.why_leave()) is not None:
+        if (reason := self._why_leave()) is not None:
             return reason
         if self._has_given_up:
             return Stop.STORE_AWAY
@@ -189,8 +190,9 @@ class Worker:
             for position, reservation in enumerate(answer.popped.reservations)
         ]
         self._tell(answer.settled, is_noted=True)
-        if deliveries and self._is_stopping:
-            # Told to stop while the store was asked: nothing has started, so all goes back uncharged.
+        if deliveries and (self._is_stopping or deliveries[0].lease.is_over):
+            # Told to stop while the store was asked, or held up until others may have the jobs: nothing has started, so
+            # all goes back uncharged.
             self._let_go(deliveries)
             self._lost_token, deliveries = token, []
         return answer.popped, deliveries
@@ -218,6 +220,12 @@ class Worker:
             self._lane.use()
             try:
                 self._hooks.run_errand(errands[0])
+            except (ConnectionLost, StoreRefused):
+                raise
+            except (
+                Exception
+            ):  # a record that cannot be read must not keep this worker, and each after it, from its jobs
+                log.complain(logger, "failed() of job %s could not be called.", errands[0])
             finally:
                 self._lane.leave()
             errands.popleft()
@@ -288,6 +296,9 @@ class Worker:
                 kept.append(verdict)
                 continue
             self._was_cut_short |= self._alarm.is_interrupted
+            if self._lane.is_watched and not verdict.delivery.lease.is_over:
+                self._leaves_work = True  # for the supervisor, which has more time to settle it
+                continue
             self._lane.end(verdict.delivery.position, State.SETTLED)
             reason = "the store was away as long as the lease lived"
             self._teller.tell_lost(verdict.attempt, verdict.settlement, reason, known=False)
@@ -324,13 +335,19 @@ class Worker:
     def _is_wanted_elsewhere(self) -> bool:
         """Whether waiting for work is over, for something else is to be seen to."""
         post = self._post
-        return self._is_stopping or bool(post.errands) or post.is_held_back() or post.why_leave() is not None
+        return self._is_stopping or bool(post.errands) or post.is_held_back() or self._why_leave() is not None
+
+    def _why_leave(self) -> Stop | None:
+        reason = self._post.why_leave()
+        # An application that is larger than its limit from the start would otherwise never run a job.
+        return None if reason is Stop.MEMORY and not self._jobs else reason
 
     def _settle_the_rest(self) -> None:
         self._settle()
         try:
             self._recover_what_was_lost()
-            self._lane.clear()
+            if not self._leaves_work:
+                self._lane.clear()
         except (ConnectionLost, StoreRefused) as error:
             logger.warning("What the last pop took is left to its lease: %s", error)
         except Exception:  # the lease brings it back a little later

@@ -1,4 +1,4 @@
-"""SIGUSR2 and SIGCONT: pause, and go on."""
+"""SIGUSR2 and SIGCONT: pause, and go on. And SIGHUP, which is no reason for a worker to die."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from typing import Any
 
 
 class PauseSignals:
-    """Remembers which of the two came last. Under a supervisor, which acts on them itself, it makes them harmless."""
+    """Remembers whether SIGUSR2 or SIGCONT came last. Under a supervisor, which acts on them, it makes them harmless.
 
-    def __init__(self) -> None:
+    Watched workers also outlive SIGHUP, which the kernel sends to a stopped one whose supervisor has died.
+    """
+
+    def __init__(self, *, is_watched: bool = False) -> None:
         self._is_paused = False
+        self._numbers = [signal.SIGUSR2, signal.SIGCONT] + [signal.SIGHUP] * is_watched
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> PauseSignals:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGUSR2, signal.SIGCONT):
+            for number in self._numbers:
                 self._previous[number] = signal.signal(number, self._receive)
         return self
 
@@ -30,4 +34,5 @@ class PauseSignals:
         return self._is_paused
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        self._is_paused = number == signal.SIGUSR2
+        if number != signal.SIGHUP:
+            self._is_paused = number == signal.SIGUSR2

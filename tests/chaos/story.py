@@ -12,7 +12,7 @@ MOMENT = 0.005
 """Seconds between a job's own last word and what the worker notes of its end, or between its being taken and its first
 word: who is killed or stopped amid them cannot be told from one who is killed a little sooner or later."""
 
-COMPUTED = 0.001
+COMPUTED = 0.0005
 """On a busy machine the same moment lasts longer, but no process computes for longer in it."""
 
 
@@ -60,6 +60,7 @@ class Story:
         self.faults: Counter[str] = Counter()
         self.reclaimed: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()
+        self.forsaken: set[int] = set()
         self.broken: set[tuple[str, int]] = set()
         self._last: dict[int, float] = {}
         self._struck: dict[int, list[Strike]] = defaultdict(list)
@@ -74,6 +75,8 @@ class Story:
                 self._told(line["label"]).made.update(line)
             case "fault":
                 self.faults[line["kind"]] += 1
+                if line["kind"] in ("kill supervisor", "kill tree"):
+                    self.forsaken.update(line["pids"])
                 computed = line.get("computed", [line["cpu"]])
                 for pid, cpu in zip(line["pids"], computed, strict=True):
                     self._struck[pid].append(Strike(line["at"], line.get("until", line["at"]), cpu))
@@ -102,9 +105,13 @@ class Story:
         strikes = [strike for strike in self._struck.get(pid, ()) if strike.is_amid(line)]
         return any(not (at < self._last[pid] < strike.began) for strike in strikes)
 
-    def was_reclaimed(self, told: Told) -> bool:
-        """Whether a lease of the job has run out."""
-        return any(self.reclaimed[line["id"]] for line in told.taken)
+    def has_expired(self, told: Told) -> bool:
+        """Whether a lease of the job has run out.
+
+        Who takes it in says so, but may be killed before; then it is enough that a process held it that died along with
+        its supervisor.
+        """
+        return any(self.reclaimed[line["id"]] or line["pid"] in self.forsaken for line in told.taken)
 
     def after(self, line: Line) -> str:
         """What struck the process after this line, in words."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import decimal
 import hashlib
@@ -195,6 +196,19 @@ class Deaf(Job):
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
                 signal.signal(number, signal.SIG_IGN)
             time.sleep(self.seconds)
+
+
+@jobs.register("faults.elsewhere")
+class Elsewhere(Job):
+    """Moves to its supervisor's process group, and swallows its time limit."""
+
+    timeout = 0.2
+
+    def handle(self) -> None:
+        os.setpgid(0, os.getpgid(os.getppid()))
+        while True:
+            with contextlib.suppress(BaseException):
+                time.sleep(30)
 
 
 @jobs.register("faults.broken")

@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -196,3 +197,14 @@ def test_both_sides_see_the_same_memory() -> None:
     assert (ours.status, ours.reason, ours.errands) == (Status.LEAVING, 3, 1)
     assert [view.asking for view in ours.views()] == [None, "from-there"]
     ours.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory to share is a file in a folder")
+def test_a_slate_needs_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+
+    made, memory = Slate.make(1)
+
+    os.close(memory)
+    assert made.status is Status.STARTING
+    made.close()

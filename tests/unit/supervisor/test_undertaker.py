@@ -11,7 +11,7 @@ from flask_jobs import clock
 from flask_jobs.drivers.memory import MemoryDriver
 from flask_jobs.envelope import Envelope, Fail, Room, Settled, Settlement
 from flask_jobs.errors import ConnectionLost
-from flask_jobs.events import Events
+from flask_jobs.events import Events, job_failed
 from flask_jobs.options import JobOptions, WorkerDefaults
 from flask_jobs.outcome import Hopeless
 from flask_jobs.policy import decide
@@ -43,15 +43,15 @@ class Errands(list[str]):
         self.came.set()
 
 
-def taken(driver: MemoryDriver) -> Held:
-    driver.push([Push(Envelope("a", "demo", "default", body="{}"))])
-    (held,) = driver.pop(["default"], "token", Room()).reservations
-    return Held("a", held.receipt, "default", "demo", held.attempt, State.STARTED)
+def taken(driver: MemoryDriver, job_id: str = "a") -> Held:
+    driver.push([Push(Envelope(job_id, "demo", "default", body="{}"))])
+    (held,) = driver.pop(["default"], job_id, Room()).reservations
+    return Held(job_id, held.receipt, "default", "demo", held.attempt, State.STARTED)
 
 
-def left(held: Held, limit: float = 60.0, *, in_use: bool = False) -> Estate:
+def left(held: Held, limit: float = 60.0, *, token: str = "a", in_use: bool = False) -> Estate:
     running = Running(0, clock.monotonic(), limit, JobOptions(max_attempts=1).dump())
-    view = View(0, 1, None, "token", clock.monotonic(), (held,), running, in_use)
+    view = View(0, 1, None, token, clock.monotonic(), (held,), running, in_use)
     return Estate((view,), "was ended by signal 9", False, False, frozenset(), clock.monotonic())
 
 
@@ -100,7 +100,30 @@ def test_of_a_job_that_was_settled_and_not_told_of_the_hook_is_called_unless_it_
 
 
 def fail_it(driver: MemoryDriver) -> None:
-    (reservation,) = driver.held("token")
+    (reservation,) = driver.held("a")
     fail = decide(reservation, Hopeless(ValueError("no")), JobOptions(), now=reservation.now, jitter=0)
     assert isinstance(fail, Fail)
     driver.settle([fail])
+
+
+def test_a_receiver_that_does_not_return_keeps_nothing_else_from_being_settled() -> None:
+    driver, errands = MemoryDriver(), Errands()
+    is_over = threading.Event()
+    first, second = taken(driver, "a"), taken(driver, "b")
+    app = object()
+
+    def hang(sender: object, **facts: object) -> None:
+        is_over.wait(30)
+
+    with job_failed.connected_to(hang, app):
+        one = Undertaker(driver, Events(app), defaults=WorkerDefaults(tries=1), errand=errands.add)
+        one.start()
+        one.settle(left(first, token="a"))
+        assert errands.came.wait(10)
+        errands.came.clear()
+        one.settle(left(second, token="b"))
+        was_settled = errands.came.wait(10)
+        is_over.set()
+
+    assert was_settled
+    assert errands == ["a", "b"]

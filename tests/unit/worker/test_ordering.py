@@ -17,8 +17,13 @@ def test_f02_without_renewal_a_timeout_must_be_below_the_lease(timeout: float | 
     assert "retry_after 5 s" in message
 
 
-def test_a_timeout_below_the_lease_is_fine():
-    check_ordering({"--timeout": 4.9}, retry_after=5, renew=False)
+def test_a_timeout_well_below_the_lease_is_fine():
+    check_ordering({"--timeout": 4.5}, retry_after=5, renew=False)
+
+
+def test_f02_a_timeout_so_near_to_the_end_of_the_lease_that_the_worker_would_be_ended_first_is_none():
+    with pytest.raises(ConfigurationError, match=r"not below retry_after 5 s less 0.5 s"):
+        check_ordering({"--timeout": 4.6}, retry_after=5, renew=False)
 
 
 def test_with_renewal_a_job_may_take_as_long_as_it_likes():
