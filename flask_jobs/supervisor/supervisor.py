@@ -137,6 +137,8 @@ class Supervisor:
         self._alone_since = min(self._alone_since, clock.monotonic())
         # A store that is away must not keep what has to end.
         is_late = clock.monotonic() - self._alone_since > _ALONE
+        # One that was given up has had its time.
+        is_late = is_late or self._stopping is Stop.STORE_AWAY
         return self._is_hurried or is_late or not (self._errands or self._undertaker.estates)
 
     def _obey(self) -> None:
