@@ -14,8 +14,8 @@ if sys.platform != "win32":
 
 _MEGABYTE = 1_048_576
 
-# Seconds between two looks.
-_EVERY = 1.0
+# Seconds between two looks, which take some microseconds.
+_EVERY = 0.2
 
 
 def resident() -> int:
@@ -29,5 +29,5 @@ def resident() -> int:
 
 
 def too_much(megabytes: float) -> Callable[[], Stop | None]:
-    """Says that the process is to end when it takes more; looks once a second."""
+    """Says that the process is to end when it takes more; looks a few times a second."""
     return spared(lambda: Stop.MEMORY if resident() > megabytes * _MEGABYTE else None, every=_EVERY)

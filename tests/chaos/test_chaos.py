@@ -25,9 +25,12 @@ def test_workers_that_are_killed_at_random_lose_no_job_and_double_none(store: st
 
 @pytest.mark.alone
 @pytest.mark.slow
-@pytest.mark.parametrize("store", ["sqlite", "postgresql", "mariadb", "redis"])
-def test_faults_of_all_kinds_lose_no_job(store: str, tmp_path: Path) -> None:
-    plan = Plan(store, seed=7, seconds=15, every=0.8, lease=4, commands=2, processes=2, faults=ALL)
+@pytest.mark.parametrize(
+    ("store", "seconds"),
+    [("redis", 8), *(pytest.param(name, 15, marks=pytest.mark.volume) for name in ("sqlite", "postgresql", "mariadb"))],
+)
+def test_faults_of_all_kinds_lose_no_job(store: str, seconds: int, tmp_path: Path) -> None:
+    plan = Plan(store, seed=7, seconds=seconds, every=0.8, lease=4, commands=2, processes=2, faults=ALL)
 
     report = run(plan, tmp_path)
 
