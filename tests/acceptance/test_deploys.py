@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.acceptance.shop import ORDER, Shop, kill, wait_for
@@ -28,6 +29,11 @@ class ProcessManager:
         self._process = self._start()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
+
+    def has_workers(self) -> bool:
+        """Whether a restart that is asked for now is meant for these, and not for those who come after them."""
+        process = self._process
+        return process.poll() is None and bool(psutil.Process(process.pid).children())
 
     def close(self) -> None:
         self._is_closing = True
@@ -83,6 +89,7 @@ def test_deploys_under_load_fail_no_request_spend_no_attempt_and_lose_no_job(
         with customers(shop, 0.8) as answers:
             for _ in range(deploys):
                 time.sleep(every)
+                wait_for(manager.has_workers, "the workers of the code before")
                 shop.flask("jobs", "restart")
             wait_for(lambda: len(manager.codes) >= deploys, "every restart", limit=60)
         wait_for(lambda: {order["status"] for order in shop.orders()} == {"shipped"}, "all orders", limit=120)

@@ -6,9 +6,11 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from blinker import NamedSignal
 from flask import Flask, current_app
 
 from flask_jobs import (
@@ -128,30 +130,34 @@ class Callback(Labelled):
         return {"counts": {name: getattr(state, name) for name in names}}
 
 
-@worker_started.connect
 def note_worker(app: Flask, **_: Any) -> None:
     app.extensions["chaos"].note("worker")
 
 
-@job_processing.connect
 def note_taken(app: Flask, *, job: Any, job_id: str, attempt: int, **_: Any) -> None:
     app.extensions["chaos"].note("taken", label=job.label, id=job_id, attempt=attempt)
 
 
-@lease_expired.connect
 def note_reclaimed(app: Flask, *, job_id: str, charged: bool, **_: Any) -> None:
     app.extensions["chaos"].note("reclaimed", id=job_id, charged=charged)
 
 
-@job_released.connect
 def note_broken(app: Flask, *, job_id: str, attempt: int, error: BaseException | None, **_: Any) -> None:
     if isinstance(error, ConnectionLost):
         app.extensions["chaos"].note("broken", id=job_id, attempt=attempt)
 
 
-@settlement_lost.connect
 def note_lost(app: Flask, *, job_id: str, reason: str, **_: Any) -> None:
     app.extensions["chaos"].note("settlement-lost", id=job_id, reason=reason)
+
+
+RECEIVERS: list[tuple[NamedSignal, Callable[..., None]]] = [
+    (worker_started, note_worker),
+    (job_processing, note_taken),
+    (lease_expired, note_reclaimed),
+    (job_released, note_broken),
+    (settlement_lost, note_lost),
+]
 
 
 def create_app(folder: str | None = None, connection: dict[str, Any] | None = None) -> Flask:
@@ -165,4 +171,6 @@ def create_app(folder: str | None = None, connection: dict[str, Any] | None = No
     )
     app.extensions["chaos"] = Ledger(place / "ledger")
     jobs.init_app(app)
+    for told, receiver in RECEIVERS:
+        told.connect(receiver, app)
     return app

@@ -30,6 +30,8 @@ AMOUNTS = [
 def test_f24_a_restart_amid_the_work_of_many_changes_nothing(site: Site, store: Store, amount: Amount) -> None:
     traffic = Traffic(site, amount, retry_after=120)
 
+    for worker in traffic.workers:
+        worker.started()
     traffic.until(0.3)
     store.server.stop()
     store.server.start()
@@ -49,6 +51,8 @@ def test_f24_a_server_that_dies_amid_the_work_of_many_loses_no_job(
 ) -> None:
     traffic = Traffic(site, amount, retry_after=5)
 
+    for worker in traffic.workers:
+        worker.started()
     traffic.until(0.3)
     died = time.time()
     store.server.kill()

@@ -42,7 +42,7 @@ def test_a_restart_ends_the_command_after_the_current_job(site: Site) -> None:
     still_there = worker.is_alive
     site.open_gate("one", 1)
 
-    assert worker.ended(3) == 0
+    assert worker.ended(20) == 0
     assert still_there
     assert len(site.ledger("end", label="one")) == 1
     assert site.sizes() == (1, 0, 0, 0)
