@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -101,6 +102,12 @@ TRANSITIONS = [
         "WARNING",
     ),
 ]
+
+
+@pytest.fixture(autouse=True)
+def no_listeners() -> None:
+    """Those of other tests listen as long as their `Jobs` objects live, which may have to be collected first."""
+    gc.collect()
 
 
 @pytest.mark.parametrize(("signal", "tell", "attempt", "specifics", "level"), TRANSITIONS)
