@@ -122,7 +122,8 @@ class PopContract(Contract):
 
         def work(worker: Driver) -> None:
             try:
-                while reservations := pop(worker, room=roomy(3)).reservations:
+                # What others have locked at this instant a pop may not see, and then nothing is what it finds.
+                while (reservations := pop(worker, room=roomy(3)).reservations) or worker.size("default").ready:
                     taken.extend(id_list(reservations))
                     assert worker.settle([Ack(reservation) for reservation in reservations]).stale == ()
             except BaseException as error:
