@@ -41,7 +41,14 @@ def batches(*, limit: int, before: str | None, connection: str | None, as_json: 
 
 
 @jobs_cli.command()
-@click.option("--hours", type=parameters.seconds, default="24", show_default=True, help="What is so old, or older.")
+@click.option(
+    "--hours",
+    type=parameters.seconds,
+    metavar="HOURS",
+    default="24",
+    show_default=True,
+    help="What is so old, or older.",
+)
 @click.option("--failed", "only_failed", is_flag=True, help="Only failed jobs.")
 @click.option("--batches", "only_batches", is_flag=True, help="Only batches that have finished.")
 @force_option

@@ -27,7 +27,7 @@ _LONGEST = 1e9
 # Timers count in microseconds, the monotonic clock in nanoseconds.
 _TOLERANCE = 0.001
 
-TOLD_TWICE = "the worker was told twice to stop"
+HAD_TO_STOP = "the worker had to stop before the job was done"
 
 
 def time_is_up(limit: float) -> str:
@@ -125,7 +125,7 @@ class Alarm(Cutter):
         self._is_open = True
         try:
             if self._is_interrupted:
-                raise JobInterrupted(TOLD_TWICE)
+                raise JobInterrupted(HAD_TO_STOP)
             if limit:
                 self._arm(limit + grace)
             _inside(body)
@@ -166,7 +166,7 @@ class Alarm(Cutter):
 
     def _why(self) -> JobTimeout | JobInterrupted | None:
         if self._is_interrupted:
-            return JobInterrupted(TOLD_TWICE)
+            return JobInterrupted(HAD_TO_STOP)
         if self._limit and clock.monotonic() >= self._due - _TOLERANCE:
             return JobTimeout(time_is_up(self._limit))
         return None

@@ -36,7 +36,7 @@ class Stop(Enum):
     """Why a worker ended. `exit_code` is 0 unless it cut a job short, left one unsettled, or gave the store up."""
 
     SIGNAL = "it was told to stop"
-    INTERRUPTED = "it was told twice to stop, and cut short what it was doing"
+    INTERRUPTED = "it had to stop before its job was done, and cut it short"
     ONCE = "it was to look once"
     EMPTY = "nothing is due"
     MAX_JOBS = "it has run as many jobs as it was to"

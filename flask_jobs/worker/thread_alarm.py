@@ -10,7 +10,7 @@ from typing import Self
 
 from .. import clock
 from ..control import JobInterrupted, JobTimeout
-from .alarm import AGAIN, TOLD_TWICE, Cutter, time_is_up
+from .alarm import AGAIN, HAD_TO_STOP, Cutter, time_is_up
 
 _NAME = ("PyThreadState_SetAsyncExc", ctypes.pythonapi)
 _raise_in_thread = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_ulong, ctypes.py_object)(_NAME)
@@ -63,7 +63,7 @@ class ThreadAlarm(Cutter):
         """Let the body run for `limit` seconds (0: without limit) and `grace` more."""
         self._kind, self._limit = None, limit
         if self._is_interrupted:
-            raise JobInterrupted(TOLD_TWICE)
+            raise JobInterrupted(HAD_TO_STOP)
         is_over = False
         try:
             self._open(limit + grace if limit else float("inf"))
@@ -100,5 +100,5 @@ class ThreadAlarm(Cutter):
 
     def _said(self) -> JobTimeout | JobInterrupted:
         if self._kind is JobInterrupted:
-            return JobInterrupted(TOLD_TWICE)
+            return JobInterrupted(HAD_TO_STOP)
         return JobTimeout(time_is_up(self._limit))
