@@ -40,6 +40,7 @@ SessionSource = Session | type[Session] | sessionmaker[Session] | scoped_session
 # attribute on session classes and dialects. They die with those objects, so nothing has to be taken back.
 _LEDGER = "flask_jobs.ledger"
 _WATCHED = "_flask_jobs_watched"
+_BEGINS = "_flask_jobs_begins"
 
 _installing = threading.Lock()
 _deferring: ContextVar[tuple[object, ...]] = ContextVar("flask_jobs.deferring", default=())
@@ -133,8 +134,11 @@ def begin_before_savepoint(engine: sa.Engine) -> None:
     and releasing it commits.
     """
     with _installing:
-        if not event.contains(engine, "do_execute", _begin_first):
+        # Asking SQLAlchemy whether it listens is asking for the address of the engine, which an earlier engine may have
+        # had whose dialect still lives.
+        if _BEGINS not in vars(engine.dialect):
             event.listen(engine, "do_execute", _begin_first)
+            setattr(engine.dialect, _BEGINS, True)
 
 
 def watch_engine(engine: sa.Engine) -> None:
