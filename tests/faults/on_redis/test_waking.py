@@ -209,7 +209,8 @@ def test_a_push_from_another_process_is_picked_up_in_a_few_milliseconds(driver, 
         """
         import sys, time
         from flask_jobs.drivers.redis.driver import RedisDriver
-        from flask_jobs.envelope import Envelope, Push
+        from flask_jobs.envelope import Envelope
+        from flask_jobs.pushes import Push
         from flask_jobs.ids import new_id
         driver = RedisDriver(sys.argv[1], prefix=sys.argv[2], connection="redis")
         for _ in range(60):
