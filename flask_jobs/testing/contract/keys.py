@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ...driver import Driver, HoldsKeys, StoresFailedJobs
+from ...driver import Clearable, Driver, HoldsKeys, Inspectable, StoresFailedJobs
 from ...envelope import Ack, After, Key, Ties
 from ...errors import KeyHeld
 from ...ids import new_id
@@ -173,14 +173,13 @@ class HoldsKeysContract(Contract):
         assert keys.holder(digest(push)) == push.envelope.id
 
     def test_what_operators_take_out_gives_its_key_back(self, driver: Driver, keys: HoldsKeys) -> None:
-        cancel, clear = getattr(driver, "cancel", None), getattr(driver, "clear", None)
-        if cancel is None or clear is None:
+        if not isinstance(driver, Inspectable) or not isinstance(driver, Clearable):
             pytest.skip("The driver offers nothing to operators.")
         first, following = keyed(), keyed("invoice:8")
         driver.push([first, following])
 
-        assert cancel(first.envelope.id)
-        assert clear("default") == 1
+        assert driver.cancel(first.envelope.id)
+        assert driver.clear("default") == 1
 
         assert [keys.holder(digest(push)) for push in (first, following)] == [None, None]
 
