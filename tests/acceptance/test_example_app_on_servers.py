@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -69,6 +70,11 @@ def command(shop: Shop, *arguments: str) -> str:
     return result.stdout
 
 
+def stored(shop: Shop) -> list[dict[str, Any]]:
+    jobs: list[dict[str, Any]] = json.loads(command(shop, "list", "--json"))["jobs"]
+    return jobs
+
+
 def has_tables(shop: Shop) -> bool:
     return "FLASK_JOBS_DEFAULT" not in shop.settings
 
@@ -113,12 +119,15 @@ def test_an_order_over_http_is_fulfilled_by_a_worker_of_another_process_and_noth
     try:
         assert post(shop, "/orders", ORDER) == 201
         wait_for(lambda: shop.orders()[0]["status"] == "shipped", "the end of the chain")
-        (review,) = json.loads(command(shop, "list", "--json"))["jobs"]
+        # The last step says that it is done before its end is stored.
+        wait_for(lambda: len(stored(shop)) == 1, "the end of every job but the one that is due later")
+        (review,) = stored(shop)
         command(shop, "cancel", review["id"], "--force")
         worker.send_signal(signal.SIGTERM)
         _, said = worker.communicate(timeout=30)
     finally:
         worker.kill()
+        worker.communicate()
 
     assert worker.returncode == 0, said
     assert shop.documents() == ["INV-00001.html"]
