@@ -113,9 +113,10 @@ class Supervisor:
             if self._keeper is not None:
                 stack.enter_context(self._keeper)
             self._undertaker.start()
+            self._turn()
             while not self._is_over():
-                self._turn()
                 self._signals.wait(_TICK)
+                self._turn()
             self._wait_for_the_undertaker()
         return self._exit_code
 
