@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import signal
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from ..worker.pause import pause
 from ..worker.settings import Stop
 from .child import Child, Ended
 from .ear import Ear
+from .errands import Errands
 from .leases import Holder, Keeper
 from .notify import ServiceManager
 from .oom import OutOfMemory
@@ -39,9 +39,6 @@ _TICK = 0.1
 
 # How long workers have, in seconds, to cut short what runs and put it back, before they are ended.
 _HURRY = 3.0
-
-# How long errands wait for a worker that has nothing else to do, in seconds.
-_ERRANDS_WAIT = 1.0
 
 # How long it is waited, in seconds, for the last settlements and errands when no worker is left.
 _ALONE = 30.0
@@ -85,8 +82,8 @@ class Supervisor:
         self._settings = settings
         self._rules = Rules(retry_after=retry_after, patience=_patience(settings.defaults.timeout))
         self._ear = Ear(why_leave)
-        self._errands: deque[str] = deque()
-        self._undertaker = Undertaker(driver, events, defaults=settings.defaults, errand=self._errands.append)
+        self._errands = Errands()
+        self._undertaker = Undertaker(driver, events, defaults=settings.defaults, errand=self._errands.add)
         self._keeper = Keeper(driver, self._holders) if settings.renew and isinstance(driver, Renewable) else None
         self._slots = [Slot(number) for number in range(1, settings.processes + 1)]
         self._signals = Signals()
@@ -101,7 +98,6 @@ class Supervisor:
         self._is_hurried = False
         self._was_paused = False
         self._began = 0.0
-        self._errands_since = 0.0
         self._alone_since = float("inf")
 
     def run(self) -> int:
@@ -124,7 +120,7 @@ class Supervisor:
             self._obey()
             for slot in self._slots:
                 self._look_after(slot)
-            self._send_errands()
+            self._errands.give_to_one_of(self._children())
             self._manager.beat()
             _reap_the_adopted({child.pid for child in self._children()})
         except Exception:  # a bug in here must not leave the workers alone
@@ -232,26 +228,14 @@ class Supervisor:
             slot.child.order(Order.LEAVE)
 
     def _start(self, slot: Slot) -> None:
-        errands, settings = list(self._errands)[: Child.FITTING], self._settings
         try:
-            slot.child = Child.start(slot.number, settings.command, lanes=settings.threads, errands=errands)
+            slot.child = Child.start(slot.number, self._settings.command, lanes=self._settings.threads)
         except OSError as error:  # no memory, no process, no file left: that may pass
             logger.warning("A worker cannot be started, trying again: %s", error)
             slot.follow(Next.LATER, clock.monotonic())
         else:
-            for _ in errands:
-                self._errands.popleft()
-
-    def _send_errands(self) -> None:
-        if not self._errands:
-            self._errands_since = clock.monotonic()
-            return
-        # First to none that would have to end a job of its own before, which may take hours.
-        ready = [child for child in self._children() if child.is_ready and not child.is_frozen]
-        is_urgent = clock.monotonic() - self._errands_since > _ERRANDS_WAIT
-        chosen = next((child for child in ready if child.is_free), ready[0] if ready and is_urgent else None)
-        while chosen is not None and self._errands and chosen.send(self._errands[0]):
-            self._errands.popleft()
+            # Before it can have looked for them, so that nothing is left undone if there is no other work.
+            self._errands.give(slot.child)
 
     def _bury(self, slot: Slot, child: Child, ended: Ended) -> None:
         """Settle what the process held, and see what follows."""
@@ -259,7 +243,7 @@ class Supervisor:
         late = frozenset(view.number for view in lanes if why is Kill.TIMEOUT and timed_out(view, self._rules, now=now))
         estate = Estate(lanes, self._cause(child, ended), why is not None, why is Kill.LEASE, late, died=now)
         self._undertaker.settle(estate)
-        self._errands.extend(child.errands)
+        self._errands.add(*child.errands)
         stop = None if why is not None else child.stop
         lived, had_work = now - child.began, not estate.is_empty or why is not None
         # A stop may meet a process that is still too young to hear it politely.

@@ -173,6 +173,26 @@ class FailsAtAGate(Job):
         fuse("hook")
 
 
+@jobs.register("faults.dies-again")
+class DiesAgain(Job):
+    """Ends its worker together with all others of its kind, and then each worker that its hook is called in."""
+
+    max_attempts = 1
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def handle(self) -> None:
+        with noted(number=self.number):
+            while not (Path(current_app.instance_path) / "die").exists():
+                time.sleep(0.01)
+            die()
+
+    def failed(self, error: BaseException) -> None:
+        note("hook", number=self.number)
+        die()
+
+
 @jobs.register("faults.ballast")
 class Ballast(Job):
     """Carries a large payload, and may keep so many megabytes for good."""
