@@ -1,8 +1,9 @@
 """A small TCP proxy before a server, which can cut, halt, freeze, delay, and lead elsewhere.
 
 It reads what clients send command by command, so that it can cut at an exact one, or halt there while somebody kills
-the client: before it reaches the server, or after the server has carried it out and before the answer comes back. Or it
-lets one be late, while all others pass. It knows the commands of Redis; of what others send, each message counts as one.
+the client: before it reaches the server, or after the server has carried it out and before the answer comes back. Or
+it lets one be late, while all others pass. It knows the commands of Redis; of what others send, each message counts as
+one.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Child:
         return self._errands
 
     def send(self, job_id: str) -> bool:
-        """Give it an errand; says whether it can be told: not if it is gone, or has not read what it was told before."""
+        """Give it an errand; says whether it was told. It is not if it is gone, or has not read what came before."""
         try:
             os.write(self._lifeline, job_id.encode() + b"\n")
         except OSError:

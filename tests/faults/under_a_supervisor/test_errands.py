@@ -1,7 +1,8 @@
-"""What a job's `failed()` does in place of a worker that is dead: in another one, soon, and without a storm of starts."""
+"""The `failed()` of a job whose worker is dead is called in another one: soon, and without a storm of starts."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from urllib.parse import urlsplit
 
 import pytest
@@ -46,6 +47,6 @@ def test_f18_hooks_that_end_their_workers_are_called_once_each_and_after_growing
 
     hooks = site.ledger("hook")
     assert sorted(line["number"] for line in hooks) == [0, 1, 2, 3]
-    pauses = [after["at"] - before["at"] for before, after in zip(hooks, hooks[1:], strict=False)]
+    pauses = [after["at"] - before["at"] for before, after in pairwise(hooks)]
     assert all(pause >= least for pause, least in zip(pauses, (0.5, 1, 2), strict=True)), pauses
     assert {failed.hook for failed in site.failed()} == {Hook.RAISED}
