@@ -41,13 +41,16 @@ _TICK = 0.1
 _HURRY = 3.0
 
 # How long it is waited, in seconds, for the last settlements and errands when no worker is left.
-_ALONE = 30.0
+ALONE = 30.0
 
 # So many starts in a row that came to nothing are enough.
 _MOST_FAILED_STARTS = 5
 
 # What the store may take for the last settlements when everything else has ended, in seconds.
 _LAST_PATIENCE = 10.0
+
+# The same for a store that was away for as long as anybody was to wait: it may be back.
+_LAST_TRY = 1.0
 
 # And receivers of signals, to hear of them.
 _LAST_WORDS = 2.0
@@ -132,7 +135,7 @@ class Supervisor:
             return False
         self._alone_since = min(self._alone_since, clock.monotonic())
         # A store that is away must not keep what has to end.
-        is_late = clock.monotonic() - self._alone_since > _ALONE
+        is_late = clock.monotonic() - self._alone_since > ALONE
         # One that was given up has had its time.
         is_late = is_late or self._stopping is Stop.STORE_AWAY
         return self._is_hurried or is_late or not (self._errands or self._undertaker.estates)
@@ -289,7 +292,9 @@ class Supervisor:
         return [*(child for child in self._children() if not child.is_frozen), *self._undertaker.estates]
 
     def _wait_for_the_undertaker(self) -> None:
-        pause(_LAST_PATIENCE, until=lambda: not self._undertaker.estates)
+        # Only after a hurried end has the store not been waited for already.
+        is_due = self._is_hurried and self._stopping is not Stop.STORE_AWAY
+        pause(_LAST_PATIENCE if is_due else _LAST_TRY, until=lambda: not self._undertaker.estates)
         if self._undertaker.estates:
             logger.error("What dead workers held could not be settled; it is left to its leases.")
             self._exit_code = self._exit_code or 1
