@@ -19,7 +19,7 @@ import redis
 import sqlalchemy as sa
 from flask import current_app, g
 
-from flask_jobs import Job, current_job
+from flask_jobs import Job, JobTimeout, current_job
 
 from .app import Row, db, jobs, note, noted
 
@@ -171,6 +171,28 @@ class FailsAtAGate(Job):
     def failed(self, error: BaseException) -> None:
         note("hook", error=type(error).__name__, message=str(error))
         fuse("hook")
+
+
+@jobs.register("faults.slow-hook")
+class SlowHook(Job):
+    """Ends its worker, and takes its time in its hook."""
+
+    max_attempts = 1
+
+    def __init__(self, seconds: float, *, limit: float) -> None:
+        self.seconds = seconds
+        self.timeout = limit
+
+    def handle(self) -> None:
+        die()
+
+    def failed(self, error: BaseException) -> None:
+        cut = ""
+        try:
+            sleep_on(self.seconds)
+        except JobTimeout as late:
+            cut = str(late)
+        note("hook", seconds=self.seconds, cut=cut)
 
 
 @jobs.register("faults.dies-again")

@@ -691,7 +691,7 @@ def test_a_hook_runs_within_the_time_limit_of_its_job(app: App):
         limits.append(limit)
         body()
 
-    hook(app, job(lambda self: None, failed=lambda self, e: None), ValueError(), timer=timer, limit=4)
+    hook(app, job(lambda self: None, failed=lambda self, e: None), ValueError(), timer=timer, limit=lambda job: 4)
 
     assert limits == [4]
 

@@ -9,7 +9,7 @@ import pytest
 
 from flask_jobs.envelope import Hook
 from tests.faults.app import Brief, Gated
-from tests.faults.hard_jobs import DiesAgain, Hard
+from tests.faults.hard_jobs import DiesAgain, Hard, SlowHook
 from tests.faults.workers import Site, wait_for
 from tests.proxy import proxy_to
 from tests.servers import own_prefix, required_redis
@@ -35,6 +35,15 @@ def test_f17_a_hook_is_called_between_two_jobs_if_no_worker_is_ever_free(site: S
 
         assert [line["error"] for line in called] == ["WorkerDied"]
         site.close()
+
+
+def test_f16_a_hook_in_another_worker_has_the_time_limit_of_its_job(site: Site) -> None:
+    site.supervise("--timeout", "2").started()
+    site.dispatch(SlowHook(30, limit=0.5), SlowHook(3, limit=30))
+    wait_for(lambda: len(site.ledger("hook")) == 2)
+
+    cut = {line["seconds"]: line["cut"] for line in site.ledger("hook")}
+    assert cut == {30: "The attempt reached its time limit of 0.5 s.", 3: ""}
 
 
 @pytest.mark.slow
