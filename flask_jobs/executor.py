@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from . import clock, log, policy
 from .control import Guards, NoGuards
+from .coroutines import finish
 from .driver import ContextFactory
 from .envelope import Envelope, Hook, Progress, Reservation
 from .errors import (
@@ -27,7 +28,7 @@ from .events import Events, about
 from .job import Job
 from .options import JobOptions, Resolver, WorkerDefaults
 from .outcome import Hopeless, Interrupted, Newer, Outcome, Raised, Skipped, Unknown
-from .pipeline import GRACE, Gates, Passage, Timer, Witness, finish, untimed
+from .pipeline import GRACE, Gates, Passage, Timer, Witness, untimed
 
 if TYPE_CHECKING:
     from .batches import Batch

@@ -92,6 +92,29 @@ class Hard(Job):
         note("hook", way=self.way, tries=self.max_attempts, error=type(error).__name__, message=str(error))
 
 
+@jobs.register("faults.hard-to-put-off")
+class HardToPutOff(Job):
+    """Fails, and spends in the given way what it is asked for its pause: at once, or when it has failed."""
+
+    max_attempts = 1
+    timeout = 1
+
+    def __init__(self, way: str, *, when_failed: bool = False) -> None:
+        self.way = way
+        self.when_failed = when_failed
+        self.has_failed = False
+
+    def handle(self) -> None:
+        note("body", way=self.way)
+        self.has_failed = True
+        raise ValueError("as told")
+
+    def backoff(self, attempt: int) -> float:
+        if self.has_failed or not self.when_failed:
+            WAYS[self.way](60)
+        return 1
+
+
 def fuse(name: str) -> None:
     """Let the process die here, once, if the file of this name is there."""
     path = Path(current_app.instance_path) / name
