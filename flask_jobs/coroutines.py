@@ -1,13 +1,29 @@
-"""Runs a coroutine to its end from plain code, in this thread and within a time limit."""
+"""Runs what can be awaited to its end from plain code, in this thread and within a time limit."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import math
 from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
 from .control import JobTimeout
+
+
+def finish(result: object, limit: float) -> None:
+    """Await what a method has returned, if it can be awaited; another result has no meaning."""
+    if inspect.isawaitable(result):
+        complete(result, limit=0 if math.isinf(limit) else limit)
+    elif inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise TypeError("The method is a generator function, so that nothing of it ran: take the yield out of it.")
+
+
+def drop(answer: object) -> None:
+    """Let go of what nobody awaits, without the warning that nobody did."""
+    if inspect.iscoroutine(answer):
+        answer.close()
 
 
 def complete(awaitable: Awaitable[object], *, limit: float) -> None:

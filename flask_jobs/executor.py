@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from . import clock, log, policy
 from .control import Guards, NoGuards
+from .coroutines import finish
 from .driver import ContextFactory
 from .envelope import Envelope, Hook, Progress, Reservation
 from .errors import (
@@ -27,7 +28,7 @@ from .events import Events, about
 from .job import Job
 from .options import JobOptions, Resolver, WorkerDefaults
 from .outcome import Hopeless, Interrupted, Newer, Outcome, Raised, Skipped, Unknown
-from .pipeline import GRACE, Gates, Passage, Timer, Witness, finish, untimed
+from .pipeline import GRACE, Gates, Passage, Timer, Witness, untimed
 
 if TYPE_CHECKING:
     from .batches import Batch
@@ -116,9 +117,17 @@ class Executor:
         return Attempt(run.outcome, options, run.job, clock.monotonic() - began, run.to_undo())
 
     def run_hook(
-        self, reservation: Reservation, error: BaseException, *, timer: Timer = untimed, limit: float = 0
+        self,
+        reservation: Reservation,
+        error: BaseException,
+        *,
+        timer: Timer = untimed,
+        limit: Callable[[Job], float] = lambda job: 0,
     ) -> Hook:
-        """Rebuild the job in a fresh context, call its `failed(error)`, and say what became of it. Never raises."""
+        """Rebuild the job in a fresh context, call its `failed(error)`, and say what became of it. Never raises.
+
+        `limit` is asked how many seconds the job may take for it (0: without limit), right before.
+        """
         answer = [Hook.RAISED]
 
         def call() -> None:
@@ -177,7 +186,9 @@ class Executor:
         self._events.processing(run.reservation, job=run.job)
         return run.through()
 
-    def _tell_job(self, reservation: Reservation, error: BaseException, timer: Timer, limit: float) -> Hook:
+    def _tell_job(
+        self, reservation: Reservation, error: BaseException, timer: Timer, limit: Callable[[Job], float]
+    ) -> Hook:
         envelope, fields = reservation.envelope, about(reservation)
         try:
             job = self._decode(envelope)
@@ -189,7 +200,8 @@ class Executor:
         if type(job).failed is Job.failed:
             return Hook.NONE
         try:
-            timer(limit, lambda: finish(job.failed(error), limit), grace=GRACE)  # type: ignore[func-returns-value]
+            seconds = limit(job)
+            timer(seconds, lambda: finish(job.failed(error), seconds), grace=GRACE)  # type: ignore[func-returns-value]
         except BaseException:  # nothing that the hook does may change what is recorded, or end the worker
             log.complain(logger, "failed() of job %s (%s) raised.", envelope.id, envelope.name, fields=fields)
             return Hook.RAISED

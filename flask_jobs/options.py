@@ -196,6 +196,6 @@ def _answer(method: Callable[[int], float], attempt: int) -> tuple[float, ...] |
     name = getattr(method, "__qualname__", "backoff")
     try:
         return (seconds(method(attempt), what=f"What {name}({attempt}) returns"),)
-    except Exception:  # the user's method may raise anything, and the failed attempt must be settled all the same
+    except (Exception, SystemExit):  # it may raise anything, and the failed attempt must be settled all the same
         log.complain(logger, "%s(%s) gave no pause; the default backoff is taken.", name, attempt)
         return None

@@ -7,6 +7,7 @@ import inspect
 import logging
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,7 +24,7 @@ from .control import (
     Run,
     running,
 )
-from .coroutines import complete
+from .coroutines import drop, finish
 from .envelope import Event, Progress, Reservation, Ties
 from .errors import ConfigurationError
 from .job import Job, Middleware, TaskJob
@@ -70,8 +71,11 @@ class Gates(Protocol):
 class Witness:
     """Is told where an attempt stands, as it happens. This one forgets it."""
 
-    def run(self, options: JobOptions, attempt: int) -> None:
-        """The job comes under its time limit."""
+    needs_pause = False
+    """Whether it is to know in advance what the pause after the attempt would be."""
+
+    def run(self, options: JobOptions) -> None:
+        """The job comes under its time limit. The options are pinned, if it needs the pause."""
 
     def start(self) -> None:
         """Its body is entered."""
@@ -136,13 +140,15 @@ class Passage:
         """Run middleware and body under the timer, note the outcome, and return what came out of them."""
         assert self.job is not None
         assert self.options is not None
-        limit = self.options.timeout
+        options, limit = self.options, self.options.timeout
         grace = GRACE if limit and _is_coroutine(self.job) else 0
-        if limit:
-            self._ends = clock.monotonic() + limit
         error: BaseException | None = None
-        self._witness.run(self.options, self.reservation.attempt)
         try:
+            if self._witness.needs_pause:
+                self._ask_for_the_pause(options)
+            self._witness.run(self.options or options)
+            if limit:
+                self._ends = clock.monotonic() + limit
             self._timer(limit, self._pipeline, grace=grace)
         except BaseException as raised:  # SystemExit and control flow are outcomes as well
             error = raised
@@ -154,9 +160,32 @@ class Passage:
             # Before anything else can go wrong, or end the process.
             self._witness.end(skipped=isinstance(self.outcome, Skipped))
         if isinstance(self.outcome, Raised | TimedOut):
-            # Asked for here, while the job's own attributes can still be loaded.
-            self.options = self.options.pinned(self.reservation.attempt)
+            self._ask_again(options)
         return error
+
+    def _ask_for_the_pause(self, options: JobOptions) -> None:
+        """Ask the job's own `backoff()`, if it has one, within the time limit of the job: it may hang, too."""
+
+        def ask() -> None:
+            self.options = options.pinned(self.reservation.attempt)
+
+        if callable(options.backoff):
+            if self.options is options:  # whatever comes of it, it is not asked where no limit holds
+                self.options = replace(options, backoff=None)
+            self._witness.run(self.options or options)
+            self._timer(options.timeout, ask)
+
+    def _ask_again(self, options: JobOptions) -> None:
+        """Ask when it has failed: that may have changed the answer, and its attributes can still be loaded."""
+        try:
+            self._ask_for_the_pause(options)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # it was cut short, or does what only a body may
+            envelope = self.reservation.envelope
+            log.complain(logger, "backoff() of job %s (%s) gave no pause.", envelope.id, envelope.name)
+        finally:
+            self._witness.leave()
 
     def finish_middleware(self) -> bool:
         """Let the middleware finish its work; says whether there was any. Never raises an `Exception`.
@@ -201,7 +230,7 @@ class Passage:
         self._innermost = type(layer).__name__
         answer: object = layer.handle(self.job, lambda: self._layer(layers, place + 1))  # type: ignore[func-returns-value]
         if inspect.isawaitable(answer):
-            _close(answer)
+            drop(answer)
             raise TypeError(f"{type(layer).__name__}.handle() is a coroutine function: middleware is plain code.")
 
     def _body(self) -> None:
@@ -269,16 +298,3 @@ def _is_control(error: BaseException) -> bool:
 def _is_coroutine(job: Job) -> bool:
     function = type(job).function if isinstance(job, TaskJob) else type(job).handle
     return inspect.iscoroutinefunction(function)
-
-
-def finish(result: object, limit: float) -> None:
-    """Await what a method has returned, if it can be awaited; another result has no meaning."""
-    if inspect.isawaitable(result):
-        complete(result, limit=0 if math.isinf(limit) else limit)
-    elif inspect.isgenerator(result) or inspect.isasyncgen(result):
-        raise TypeError("The method is a generator function, so that nothing of it ran: take the yield out of it.")
-
-
-def _close(answer: object) -> None:
-    if inspect.iscoroutine(answer):
-        answer.close()

@@ -1,8 +1,9 @@
 """A small TCP proxy before a server, which can cut, halt, freeze, delay, and lead elsewhere.
 
 It reads what clients send command by command, so that it can cut at an exact one, or halt there while somebody kills
-the client: before it reaches the server, or after the server has carried it out and before the answer comes back. It
-knows the commands of Redis; of what others send, each message counts as one.
+the client: before it reaches the server, or after the server has carried it out and before the answer comes back. Or
+it lets one be late, while all others pass. It knows the commands of Redis; of what others send, each message counts as
+one.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from dataclasses import dataclass
 
 @dataclass
 class _Cut:
-    """Lets so many matching commands pass, and cuts or halts at the next one."""
+    """Lets so many matching commands pass, and cuts or halts at the next one, or holds it back."""
 
     pass_on: int
     matching: bytes
     carry_out: bool
     halt: bool = False
+    hold_back: bool = False
 
 
 class Proxy:
@@ -36,6 +38,8 @@ class Proxy:
         self.cuts_made = 0
         self._cut: _Cut | None = None
         self.halted = threading.Event()
+        self.carried_out = threading.Event()
+        self._let_go = threading.Event()
         self._frozen = threading.Event()
         self._closing = threading.Event()
         self._lock = threading.Lock()
@@ -61,6 +65,20 @@ class Proxy:
         """
         self.halted.clear()
         self._cut = _Cut(number, matching, carry_out, halt=True)
+
+    def hold_back(self, number: int, *, matching: bytes) -> None:
+        """Let `number` such commands pass, and keep the next one until `let_go`, whatever else passes meanwhile.
+
+        `halted` is set when it is there. It reaches the server also if its client is gone by then.
+        """
+        self.halted.clear()
+        self.carried_out.clear()
+        self._let_go.clear()
+        self._cut = _Cut(number, matching, carry_out=True, hold_back=True)
+
+    def let_go(self) -> None:
+        """Pass on what was held back; `carried_out` is set when the server has answered."""
+        self._let_go.set()
 
     def heal(self) -> None:
         """Cut nothing more, and halt nowhere."""
@@ -124,6 +142,8 @@ class Proxy:
                     cut = self._falls_on(command)
                     if cut is None:
                         server.sendall(command)
+                    elif cut.hold_back:
+                        self._hold_back(command, server)
                     elif cut.halt:
                         self._halt(cut, command, server)
                         return
@@ -141,6 +161,14 @@ class Proxy:
         self.halted.set()
         while self._frozen.is_set() and not self._closing.is_set():
             time.sleep(0.01)
+
+    def _hold_back(self, command: bytes, server: socket.socket) -> None:
+        self.halted.set()
+        while not self._let_go.is_set() and not self._closing.is_set():
+            time.sleep(0.01)
+        server.sendall(command)
+        select.select([server], [], [], 5.0)
+        self.carried_out.set()
 
     def _falls_on(self, command: bytes) -> _Cut | None:
         """The cut that is to be made at this command, if one is."""

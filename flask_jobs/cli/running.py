@@ -86,7 +86,7 @@ def work_alone(plan: Plan) -> int:
     """Run jobs in this process, and return the exit code."""
     with PauseSignals() as pauses:
         memory, restart, maintenance = _memory(plan), _restart(plan.target), _maintenance(plan)
-        post = Post(is_held_back=lambda: pauses.is_paused() or maintenance(), why_leave=lambda: memory() or restart())
+        post = Post(is_held_back=lambda: pauses.is_paused() or maintenance(), why_leave=lambda: restart() or memory())
         crew = Crew(partial(_worker, plan.target), plan.settings, [post] * plan.threads)
         return crew.run(plan.name or ALONE).exit_code
 

@@ -9,7 +9,6 @@ import subprocess
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from .. import clock
 from ..slate import Held, Order, Slate, Status, View
@@ -58,16 +57,14 @@ class Child:
         self._errands_run = 0
 
     @classmethod
-    def start(cls, slot: int, command: Sequence[str], *, lanes: int, errands: Sequence[str]) -> Child:
-        """Start the command as a worker process. It finds these errands there when it begins."""
+    def start(cls, slot: int, command: Sequence[str], *, lanes: int) -> Child:
+        """Start the command as a worker process."""
         slate, memory = Slate.make(lanes)
         reading, writing = os.pipe()
         kept = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
         try:
             # A job that closes what is not its own may leave it unread: that must not hold up anybody.
             os.set_blocking(writing, False)
-            # A little text, so that the pipe takes it all before anybody reads.
-            os.write(writing, b"".join(errand.encode() + b"\n" for errand in errands))
             process = subprocess.Popen(
                 command,
                 env={**kept, VARIABLE: str(Assignment(slot, memory, reading, lanes))},
@@ -83,12 +80,7 @@ class Child:
         finally:
             os.close(memory)
             os.close(reading)
-        child = cls(slot, process, slate, writing)
-        child._errands.extend(errands)
-        return child
-
-    FITTING: ClassVar[int] = 500
-    """How many errands fit into what a worker has not read yet."""
+        return cls(slot, process, slate, writing)
 
     @property
     def pid(self) -> int:
@@ -146,7 +138,7 @@ class Child:
         return self._errands
 
     def send(self, job_id: str) -> bool:
-        """Give it an errand; says whether it can still be told."""
+        """Give it an errand; says whether it was told. It is not if it is gone, or has not read what came before."""
         try:
             os.write(self._lifeline, job_id.encode() + b"\n")
         except OSError:

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import signal
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from ..worker.pause import pause
 from ..worker.settings import Stop
 from .child import Child, Ended
 from .ear import Ear
+from .errands import Errands
 from .leases import Holder, Keeper
 from .notify import ServiceManager
 from .oom import OutOfMemory
@@ -40,17 +40,17 @@ _TICK = 0.1
 # How long workers have, in seconds, to cut short what runs and put it back, before they are ended.
 _HURRY = 3.0
 
-# How long errands wait for a worker that has nothing else to do, in seconds.
-_ERRANDS_WAIT = 1.0
-
 # How long it is waited, in seconds, for the last settlements and errands when no worker is left.
-_ALONE = 30.0
+ALONE = 30.0
 
 # So many starts in a row that came to nothing are enough.
 _MOST_FAILED_STARTS = 5
 
 # What the store may take for the last settlements when everything else has ended, in seconds.
 _LAST_PATIENCE = 10.0
+
+# The same for a store that was away for as long as anybody was to wait: it may be back.
+_LAST_TRY = 1.0
 
 # And receivers of signals, to hear of them.
 _LAST_WORDS = 2.0
@@ -85,8 +85,8 @@ class Supervisor:
         self._settings = settings
         self._rules = Rules(retry_after=retry_after, patience=_patience(settings.defaults.timeout))
         self._ear = Ear(why_leave)
-        self._errands: deque[str] = deque()
-        self._undertaker = Undertaker(driver, events, defaults=settings.defaults, errand=self._errands.append)
+        self._errands = Errands()
+        self._undertaker = Undertaker(driver, events, defaults=settings.defaults, errand=self._errands.add)
         self._keeper = Keeper(driver, self._holders) if settings.renew and isinstance(driver, Renewable) else None
         self._slots = [Slot(number) for number in range(1, settings.processes + 1)]
         self._signals = Signals()
@@ -101,7 +101,6 @@ class Supervisor:
         self._is_hurried = False
         self._was_paused = False
         self._began = 0.0
-        self._errands_since = 0.0
         self._alone_since = float("inf")
 
     def run(self) -> int:
@@ -125,7 +124,7 @@ class Supervisor:
             self._obey()
             for slot in self._slots:
                 self._look_after(slot)
-            self._send_errands()
+            self._errands.give_to_one_of(self._children())
             self._manager.beat()
             _reap_the_adopted({child.pid for child in self._children()})
         except Exception:  # a bug in here must not leave the workers alone
@@ -137,7 +136,7 @@ class Supervisor:
             return False
         self._alone_since = min(self._alone_since, clock.monotonic())
         # A store that is away must not keep what has to end.
-        is_late = clock.monotonic() - self._alone_since > _ALONE
+        is_late = clock.monotonic() - self._alone_since > ALONE
         # One that was given up has had its time.
         is_late = is_late or self._stopping is Stop.STORE_AWAY
         return self._is_hurried or is_late or not (self._errands or self._undertaker.estates)
@@ -236,26 +235,14 @@ class Supervisor:
             slot.child.order(Order.LEAVE)
 
     def _start(self, slot: Slot) -> None:
-        errands, settings = list(self._errands)[: Child.FITTING], self._settings
         try:
-            slot.child = Child.start(slot.number, settings.command, lanes=settings.threads, errands=errands)
+            slot.child = Child.start(slot.number, self._settings.command, lanes=self._settings.threads)
         except OSError as error:  # no memory, no process, no file left: that may pass
             logger.warning("A worker cannot be started, trying again: %s", error)
             slot.follow(Next.LATER, clock.monotonic())
         else:
-            for _ in errands:
-                self._errands.popleft()
-
-    def _send_errands(self) -> None:
-        if not self._errands:
-            self._errands_since = clock.monotonic()
-            return
-        # First to none that would have to end a job of its own before, which may take hours.
-        ready = [child for child in self._children() if child.is_ready and not child.is_frozen]
-        is_urgent = clock.monotonic() - self._errands_since > _ERRANDS_WAIT
-        chosen = next((child for child in ready if child.is_free), ready[0] if ready and is_urgent else None)
-        while chosen is not None and self._errands and chosen.send(self._errands[0]):
-            self._errands.popleft()
+            # Before it can have looked for them, so that nothing is left undone if there is no other work.
+            self._errands.give(slot.child)
 
     def _bury(self, slot: Slot, child: Child, ended: Ended) -> None:
         """Settle what the process held, and see what follows."""
@@ -263,7 +250,7 @@ class Supervisor:
         late = frozenset(view.number for view in lanes if why is Kill.TIMEOUT and timed_out(view, self._rules, now=now))
         estate = Estate(lanes, self._cause(child, ended), why is not None, why is Kill.LEASE, late, died=now)
         self._undertaker.settle(estate)
-        self._errands.extend(child.errands)
+        self._errands.add(*child.errands)
         stop = None if why is not None else child.stop
         lived, had_work = now - child.began, not estate.is_empty or why is not None
         # A stop may meet a process that is still too young to hear it politely.
@@ -309,7 +296,9 @@ class Supervisor:
         return [*(child for child in self._children() if not child.is_frozen), *self._undertaker.estates]
 
     def _wait_for_the_undertaker(self) -> None:
-        pause(_LAST_PATIENCE, until=lambda: not self._undertaker.estates)
+        # Only after a hurried end has the store not been waited for already.
+        is_due = self._is_hurried and self._stopping is not Stop.STORE_AWAY
+        pause(_LAST_PATIENCE if is_due else _LAST_TRY, until=lambda: not self._undertaker.estates)
         if self._undertaker.estates:
             logger.error("What dead workers held could not be settled; it is left to its leases.")
             self._exit_code = self._exit_code or 1

@@ -10,8 +10,9 @@ import logging
 import queue
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from .. import clock, log, policy
 from ..control import JobTimeout
@@ -151,50 +152,66 @@ class Undertaker:
     def _run(self) -> None:
         while True:
             estate = self._next()
+            self._look_again()
             if estate is None:
                 continue
             self._decisions.clear()
-            while not self._is_giving_up:
-                try:
-                    self._settle(estate)
-                except (ConnectionLost, StoreRefused) as error:
-                    self._outage.has(error)
-                except Exception:  # a bug of a driver, and the next estate is still to be settled
-                    log.complain(logger, "Settling what a dead worker held failed; it is left to its lease.")
-                    break
-                else:
-                    self._outage.is_over()
-                    break
-                pause(self._outage.next_pause(), until=lambda: self._is_giving_up)
+            for step in self._steps(estate):
+                self._take(step)
+            self._sent.clear()
             self._open.remove(estate)
 
     def _next(self) -> Estate | None:
-        """The next estate, or None after a look at what late pops have brought."""
+        """The next estate, or None if it is first to be looked at what late pops have brought."""
+        due = min((at for at, _ in self._late), default=None)
         try:
-            return self._waiting.get(timeout=_LOOK_AGAIN[0] if self._late else None)
+            return self._waiting.get(timeout=None if due is None else max(0.0, due - clock.monotonic()))
         except queue.Empty:
-            due = [late for late in self._late if late[0] <= clock.monotonic()]
-            self._late = [late for late in self._late if late not in due]
-            for _, token in due:
-                try:
-                    self._driver.recover(token)
-                except Exception:  # then its lease brings it back
-                    log.complain(logger, "What a dead worker may have popped could not be looked for again.")
             return None
 
-    def _settle(self, estate: Estate) -> None:
+    def _look_again(self) -> None:
+        due = [late for late in self._late if late[0] <= clock.monotonic()]
+        self._late = [late for late in self._late if late not in due]
+        for _, token in due:
+            try:
+                self._driver.recover(token)
+            except Exception:  # then its lease brings it back
+                log.complain(logger, "What a dead worker may have popped could not be looked for again.")
+
+    def _take(self, step: Callable[[], None]) -> None:
+        """Try it until the store takes it. What fails otherwise keeps nothing else of the estate from its end."""
+        while not self._is_giving_up:
+            try:
+                step()
+            except (ConnectionLost, StoreRefused) as error:
+                self._outage.has(error)
+                pause(self._outage.next_pause(), until=lambda: self._is_giving_up)
+            except Exception:  # a bug of a driver
+                log.complain(logger, "Settling what a dead worker held failed; it is left to its lease.")
+                return
+            else:
+                self._outage.is_over()
+                return
+
+    def _steps(self, estate: Estate) -> Iterator[Callable[[], None]]:
+        """All that is to be done for it, one thing after the other."""
         for view in estate.lanes:
             if view.unsettled:
-                self._settle_lane(estate, view)
+                yield partial(self._settle_lane, estate, view)
             if view.asking is not None:
-                self._driver.recover(view.asking)
-                # A server may still be carrying out what a client that is dead has sent.
-                self._late += [(clock.monotonic() + pause, view.asking) for pause in _LOOK_AGAIN]
+                yield partial(self._recover, view.asking)
         # Its last breath may have recorded a failure of which it has told nobody.
         for job_id in estate.untold:
-            if job_id not in self._sent and self._waits_for_its_hook(job_id):
-                self._run_elsewhere(job_id)
-        self._sent.clear()
+            yield partial(self._see_to_the_hook, job_id)
+
+    def _recover(self, token: str) -> None:
+        self._driver.recover(token)
+        # A server may still be carrying out what a client that is dead has sent.
+        self._late += [(clock.monotonic() + pause, token) for pause in _LOOK_AGAIN]
+
+    def _see_to_the_hook(self, job_id: str) -> None:
+        if job_id not in self._sent and self._waits_for_its_hook(job_id):
+            self._run_elsewhere(job_id)
 
     def _run_elsewhere(self, job_id: str) -> None:
         self._sent.add(job_id)
@@ -211,7 +228,6 @@ class Undertaker:
             self._decisions[view.number] = self._decide(estate, view)
         ended = self._decisions[view.number]
         settled = self._driver.settle([settlement for _, settlement in ended]) if ended else Settled()
-        self._driver.recover(view.token)
         late = {settlement.reservation.receipt for settlement in settled.stale}
         for _, settlement in ended:
             if isinstance(settlement, Fail) and settlement.reservation.receipt not in late:
@@ -219,6 +235,7 @@ class Undertaker:
         # Told once, whatever has to be tried again after this.
         self._decisions[view.number] = []
         self._telling.put((ended, settled))
+        self._driver.recover(view.token)
 
     def _tell(self) -> None:
         while True:

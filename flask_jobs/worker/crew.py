@@ -53,13 +53,13 @@ class Crew:
         self._only: Worker | None = None
         self._is_hurried = posts[0].is_hurried
         self._leaving: Stop | None = None
+        posts = [replace(post, why_leave=self._why_leave(post.why_leave)) for post in posts]
         if len(posts) == 1 and can_alarm():
             self._only = make(settings, posts[0], Alarm())
             return
         apart = replace(settings, max_jobs=None, recycle_after=None)
         for post in posts:
             alarm = ThreadAlarm()
-            post = replace(post, why_leave=self._why_leave(post.why_leave))
             self._members.append(_Member(make(apart, post, alarm), alarm))
 
     @property
@@ -101,9 +101,14 @@ class Crew:
 
     def _why_leave(self, own: Callable[[], Stop | None]) -> Callable[[], Stop | None]:
         def why() -> Stop | None:
-            return self._leaving or self._worked_enough() or own()
+            reason = self._leaving or self._worked_enough() or own()
+            # An application that is larger than its limit from the start would otherwise never run a job.
+            return None if reason is Stop.MEMORY and not self._has_worked() else reason
 
         return why
+
+    def _has_worked(self) -> bool:
+        return any(worker.jobs for worker in self.workers)
 
     def _worked_enough(self) -> Stop | None:
         settings, jobs = self._settings, sum(member.worker.jobs for member in self._members)

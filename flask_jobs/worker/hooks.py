@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from .. import log
 from ..control import JobTimeout
@@ -44,7 +45,8 @@ class Hooks:
     def call(self, attempt: Attempt, fail: Fail, error: BaseException) -> None:
         """Call that of a job which has failed in this process."""
         if _may_have_hook(attempt):
-            self._call(fail.reservation, error, limit=attempt.options.timeout)
+            timeout = attempt.options.timeout
+            self._call(fail.reservation, error, limit=lambda job: timeout, rebuilding=timeout)
         else:
             self._note(fail.reservation, Hook.NONE)
 
@@ -57,11 +59,22 @@ class Hooks:
             return
         # Before it is called: whoever dies with it is not to be followed by another who calls it again.
         self._driver.note_hook(job_id, Hook.RAISED)
-        self._call(_as_it_ended(failed), _error_of(failed), limit=resolve(None, self._defaults).timeout)
+        default = resolve(None, self._defaults).timeout
+        self._call(_as_it_ended(failed), _error_of(failed), limit=self._own_limit, rebuilding=default)
 
-    def _call(self, reservation: Reservation, error: BaseException, *, limit: float) -> None:
-        self._lane.limit(limit)
-        hook = self._executor.run_hook(reservation, error, timer=self._timer, limit=limit)
+    def _own_limit(self, job: Job) -> float:
+        return resolve(job, self._defaults).timeout
+
+    def _call(
+        self, reservation: Reservation, error: BaseException, *, limit: Callable[[Job], float], rebuilding: float
+    ) -> None:
+        def begin(job: Job) -> float:
+            seconds = limit(job)
+            self._lane.limit(seconds)
+            return seconds
+
+        self._lane.limit(rebuilding)
+        hook = self._executor.run_hook(reservation, error, timer=self._timer, limit=begin)
         self._lane.unlimited()
         self._note(reservation, hook)
 

@@ -136,7 +136,7 @@ class Worker:
         if self._has_timed_out and self._lane.is_watched:
             # What the job was torn out of may be broken: a pool, a lock, a half-sent request.
             return Stop.TIMED_OUT
-        if (reason := self._why_leave()) is not None:
+        if (reason := self._post.why_leave()) is not None:
             return reason
         if self._has_given_up:
             return Stop.STORE_AWAY
@@ -335,12 +335,7 @@ class Worker:
     def _is_wanted_elsewhere(self) -> bool:
         """Whether waiting for work is over, for something else is to be seen to."""
         post = self._post
-        return self._is_stopping or bool(post.errands) or post.is_held_back() or self._why_leave() is not None
-
-    def _why_leave(self) -> Stop | None:
-        reason = self._post.why_leave()
-        # An application that is larger than its limit from the start would otherwise never run a job.
-        return None if reason is Stop.MEMORY and not self._jobs else reason
+        return self._is_stopping or bool(post.errands) or post.is_held_back() or post.why_leave() is not None
 
     def _settle_the_rest(self) -> None:
         self._settle()

@@ -66,13 +66,15 @@ def _text(options: JobOptions) -> str:
 class LaneWitness(Witness):
     """Notes on the lane how far an attempt has come."""
 
+    needs_pause = True  # for the supervisor, which has the options only, if the job dies with its process
+
     def __init__(self, lane: Lane, position: int) -> None:
         self._lane = lane
         self._position = position
 
-    def run(self, options: JobOptions, attempt: int) -> None:
+    def run(self, options: JobOptions) -> None:
         """The job comes under its time limit."""
-        self._lane.run(self._position, options.timeout, _text(options.pinned(attempt)))
+        self._lane.run(self._position, options.timeout, _text(options))
 
     def start(self) -> None:
         """Its body is entered."""

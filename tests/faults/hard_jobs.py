@@ -19,7 +19,7 @@ import redis
 import sqlalchemy as sa
 from flask import current_app, g
 
-from flask_jobs import Job, current_job
+from flask_jobs import Job, JobTimeout, current_job
 
 from .app import Row, db, jobs, note, noted
 
@@ -90,6 +90,29 @@ class Hard(Job):
 
     def failed(self, error: BaseException) -> None:
         note("hook", way=self.way, tries=self.max_attempts, error=type(error).__name__, message=str(error))
+
+
+@jobs.register("faults.hard-to-put-off")
+class HardToPutOff(Job):
+    """Fails, and spends in the given way what it is asked for its pause: at once, or when it has failed."""
+
+    max_attempts = 1
+    timeout = 1
+
+    def __init__(self, way: str, *, when_failed: bool = False) -> None:
+        self.way = way
+        self.when_failed = when_failed
+        self.has_failed = False
+
+    def handle(self) -> None:
+        note("body", way=self.way)
+        self.has_failed = True
+        raise ValueError("as told")
+
+    def backoff(self, attempt: int) -> float:
+        if self.has_failed or not self.when_failed:
+            WAYS[self.way](60)
+        return 1
 
 
 def fuse(name: str) -> None:
@@ -171,6 +194,48 @@ class FailsAtAGate(Job):
     def failed(self, error: BaseException) -> None:
         note("hook", error=type(error).__name__, message=str(error))
         fuse("hook")
+
+
+@jobs.register("faults.slow-hook")
+class SlowHook(Job):
+    """Ends its worker, and takes its time in its hook."""
+
+    max_attempts = 1
+
+    def __init__(self, seconds: float, *, limit: float) -> None:
+        self.seconds = seconds
+        self.timeout = limit
+
+    def handle(self) -> None:
+        die()
+
+    def failed(self, error: BaseException) -> None:
+        cut = ""
+        try:
+            sleep_on(self.seconds)
+        except JobTimeout as late:
+            cut = str(late)
+        note("hook", seconds=self.seconds, cut=cut)
+
+
+@jobs.register("faults.dies-again")
+class DiesAgain(Job):
+    """Ends its worker together with all others of its kind, and then each worker that its hook is called in."""
+
+    max_attempts = 1
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def handle(self) -> None:
+        with noted(number=self.number):
+            while not (Path(current_app.instance_path) / "die").exists():
+                time.sleep(0.01)
+            die()
+
+    def failed(self, error: BaseException) -> None:
+        note("hook", number=self.number)
+        die()
 
 
 @jobs.register("faults.ballast")

@@ -258,6 +258,25 @@ def test_a_backoff_method_is_asked_within_the_app_context(app: App):
     assert app.calls == ["enter", "decode", "backoff", "cleanup", "teardown"]
 
 
+@pytest.mark.parametrize("raised", [JobTimeout(), JobInterrupted(), ReleaseJob(5.0), SystemExit(1), GeneratorExit()])
+def test_a_backoff_method_is_asked_within_the_time_limit_and_cannot_change_what_the_attempt_was(
+    app: App, raised: BaseException
+):
+    def timer(limit: float, body: Callable[[], None], *, grace: float = 0) -> None:
+        app.calls.append(f"timer {limit:g}")
+        body()
+
+    def backoff(self: Job, attempt: int) -> float:
+        app.calls.append("backoff")
+        raise raised
+
+    attempt = app.run(job(raising(ValueError()), backoff=backoff, timeout=7), timer=timer)
+
+    assert isinstance(attempt.outcome, Raised)
+    assert attempt.options.backoff is None
+    assert app.calls == ["enter", "decode", "timer 7", "timer 7", "backoff", "cleanup", "teardown"]
+
+
 # Middleware
 
 
@@ -691,7 +710,7 @@ def test_a_hook_runs_within_the_time_limit_of_its_job(app: App):
         limits.append(limit)
         body()
 
-    hook(app, job(lambda self: None, failed=lambda self, e: None), ValueError(), timer=timer, limit=4)
+    hook(app, job(lambda self: None, failed=lambda self, e: None), ValueError(), timer=timer, limit=lambda job: 4)
 
     assert limits == [4]
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from flask_jobs.envelope import Hook
 from tests.databases import POSTGRESQL, an_apps_engine, own_database, required_server
 from tests.faults.app import Gated, Row
-from tests.faults.hard_jobs import Hard
+from tests.faults.hard_jobs import Hard, HardToPutOff
 from tests.faults.workers import Site, wait_for
 
 HARD = ["hold", "lock", "swallow errors", "swallow all"]
@@ -74,3 +74,26 @@ def test_f17_the_last_attempt_that_times_out_is_recorded_at_once(site: Site) -> 
         assert failed.failed_at - begun[-1]["at"] < 5
         assert [line["error"] for line in site.ledger("hook", way=way, tries=tries)] == ["JobTimeout"]
     assert site.ledger("end") == []
+
+
+@pytest.mark.parametrize(
+    ("way", "when_failed", "error"),
+    [
+        ("sleep", False, "flask_jobs.control.JobTimeout"),
+        ("hold", False, "flask_jobs.control.JobTimeout"),
+        ("sleep", True, "ValueError"),
+        ("sys.exit", False, "ValueError"),
+        ("sys.exit", True, "ValueError"),
+    ],
+)
+def test_f16_asking_a_job_for_its_pause_is_under_its_time_limit(
+    site: Site, way: str, when_failed: bool, error: str
+) -> None:
+    worker = site.supervise().started()
+    before = worker.children
+
+    site.dispatch(HardToPutOff(way, when_failed=when_failed))
+    wait_for(site.failed, limit=20)
+
+    assert [failed.error.type for failed in site.failed()] == [error]
+    assert way != "sys.exit" or worker.children == before

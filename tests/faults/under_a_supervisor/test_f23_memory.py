@@ -5,6 +5,7 @@ from __future__ import annotations
 import psutil
 import pytest
 
+from tests.faults.app import Brief
 from tests.faults.hard_jobs import Ballast
 from tests.faults.workers import Site, wait_for
 
@@ -37,3 +38,19 @@ def test_f23_replacing_a_process_doubles_no_job_and_the_supervisor_stays_small(
     assert "as many jobs as one process was to" in worker.log
     assert after < before * 1.2
     assert worker.lines("WARNING") == []
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_f23_a_limit_below_the_size_of_the_app_leaves_each_process_one_job(site: Site, threads: str) -> None:
+    worker = site.supervise("--memory", "1", "--threads", threads).started()
+    for number in range(2):
+        site.dispatch(Brief(str(number)))
+        wait_for(lambda number=number: site.ledger("end", label=str(number)))
+        done_by = site.ledger("end", label=str(number))[0]["pid"]
+        wait_for(lambda gone=done_by: worker.children and gone not in worker.children)
+        wait_for(lambda number=number: worker.log.count("worker started") >= (number + 2) * int(threads))
+
+    assert len({line["pid"] for line in site.ledger("begin")}) == 2
+    assert site.sizes() == (0, 0, 0, 0)
+    assert worker.log.count("takes more memory than it was to") == 2 * int(threads)
+    assert worker.log.count("worker started") == 3 * int(threads)

@@ -62,3 +62,25 @@ def test_f18_a_store_that_is_away_for_too_long_ends_the_command_with_a_code_of_i
         assert [line for line in worker.lines("ERROR") if "Giving up: the store has been away" in line]
         assert "Traceback" not in worker.log
         site.renew()
+
+
+@pytest.mark.slow
+def test_f18_what_a_dead_worker_held_does_not_keep_a_command_that_has_given_its_store_up(
+    site: Site, tmp_path: Path
+) -> None:
+    (tmp_path / "redis").mkdir()
+    with redis_server(tmp_path / "redis") as server, proxy_to(server.port) as proxy:
+        site.name = "redis"
+        site.connection.update(driver="redis", url=f"{proxy.url}?socket_timeout=1", prefix="f18")
+        worker = site.supervise("--give-up-after", "1")
+        site.dispatch(Gated("one"))
+        (begun,) = wait_for(lambda: site.ledger("begin"))
+
+        server.kill()
+        os.kill(begun["pid"], signal.SIGKILL)
+        wait_for(lambda: "Giving up: the store has been away" in worker.log)
+
+        assert worker.ended(8) == 3
+        assert "it is left to its leases" in worker.log
+        assert "Traceback" not in worker.log
+        site.renew()

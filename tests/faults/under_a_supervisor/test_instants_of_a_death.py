@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from flask_jobs.drivers.redis.scripts import load
 from flask_jobs.envelope import Hook
 from tests.faults.app import Brief, Broken, Gated
 from tests.faults.hard_jobs import FailsAtAGate, Hard, Risky, Uninterrupted
@@ -62,6 +63,30 @@ def test_f01_a_finished_job_is_acknowledged_for_a_worker_that_died_settling_it(s
         assert [(line["job"], line["attempt"]) for line in site.ledger("begin")] == [(job_id, 1), (next_id, 1)]
         assert len(site.ledger("end")) == 2
         assert [line for line in worker.log.splitlines() if job_id in line and "processed" in line]
+        site.close()
+
+
+def test_f01_what_the_pop_of_a_dead_worker_takes_later_than_it_is_looked_for_is_looked_for_again(site: Site) -> None:
+    url = required_redis()
+    with own_prefix(url) as prefix, proxy_to(urlsplit(url).port or 6379, is_redis=False) as proxy:
+        site.name = "redis"
+        site.connection.update(driver="redis", url=proxy.url, prefix=prefix, retry_after=600)
+        worker = site.supervise().started()
+        (before,) = worker.children
+        proxy.hold_back(0, matching=load("pop").digest.encode())
+        assert proxy.halted.wait(30)
+
+        worker.process.send_signal(signal.SIGUSR2)
+        os.kill(before, signal.SIGKILL)
+        wait_for(lambda: worker.children and before not in worker.children)
+        (job_id,) = site.dispatch(Brief("late"))
+        proxy.let_go()
+        assert proxy.carried_out.wait(30)
+        wait_for(lambda: site.sizes() == (1, 0, 0, 0))
+        worker.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: site.sizes() == (0, 0, 0, 0))
+
+        assert [(line["job"], line["attempt"]) for line in site.ledger("end")] == [(job_id, 1)]
         site.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -34,6 +35,19 @@ class LosesAnswers(MemoryDriver):
         return settled
 
 
+class Chokes(MemoryDriver):
+    """Cannot settle the job of this id, for no reason that anybody knows of."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__()
+        self._job_id = job_id
+
+    def settle(self, settlements: Sequence[Settlement]) -> Settled:
+        if any(settlement.reservation.envelope.id == self._job_id for settlement in settlements):
+            raise RuntimeError("a bug")
+        return super().settle(settlements)
+
+
 class Errands(list[str]):
     def __init__(self) -> None:
         self.came = threading.Event()
@@ -49,10 +63,19 @@ def taken(driver: MemoryDriver, job_id: str = "a") -> Held:
     return Held(job_id, held.receipt, "default", "demo", held.attempt, State.STARTED)
 
 
-def left(held: Held, limit: float = 60.0, *, token: str = "a", in_use: bool = False) -> Estate:
+def lane(
+    *held: Held, number: int = 0, limit: float = 60.0, token: str = "a", asking: str | None = None, in_use: bool = False
+) -> View:
     running = Running(0, clock.monotonic(), limit, JobOptions(max_attempts=1).dump())
-    view = View(0, 1, None, token, clock.monotonic(), (held,), running, in_use)
-    return Estate((view,), "was ended by signal 9", False, False, frozenset(), clock.monotonic())
+    return View(number, 1, asking, token, clock.monotonic(), held, running, in_use)
+
+
+def estate(*lanes: View) -> Estate:
+    return Estate(lanes, "was ended by signal 9", False, False, frozenset(), clock.monotonic())
+
+
+def left(held: Held, limit: float = 60.0, *, token: str = "a", in_use: bool = False) -> Estate:
+    return estate(lane(held, limit=limit, token=token, in_use=in_use))
 
 
 def undertaker(driver: MemoryDriver, errands: Errands) -> Undertaker:
@@ -99,11 +122,53 @@ def test_of_a_job_that_was_settled_and_not_told_of_the_hook_is_called_unless_it_
     assert errands == expected
 
 
-def fail_it(driver: MemoryDriver) -> None:
-    (reservation,) = driver.held("a")
+def fail_it(driver: MemoryDriver, token: str = "a") -> None:
+    (reservation,) = driver.held(token)
     fail = decide(reservation, Hopeless(ValueError("no")), JobOptions(), now=reservation.now, jitter=0)
     assert isinstance(fail, Fail)
     driver.settle([fail])
+
+
+def test_what_a_driver_cannot_settle_for_one_lane_keeps_no_other_lane_and_no_token_from_its_end() -> None:
+    driver, errands = Chokes("a"), Errands()
+    first, second = taken(driver, "a"), taken(driver, "b")
+    settled, _ = taken(driver, "c"), taken(driver, "d")
+    fail_it(driver, "c")
+    lanes = (
+        lane(first, token="a"),
+        lane(second, number=1, token="b", asking="d"),
+        lane(replace(settled, state=State.SETTLED), number=2, limit=LEFT, token="c", in_use=True),
+    )
+
+    one = undertaker(driver, errands)
+    one.settle(estate(*lanes))
+    pause(10, until=lambda: not one.estates)
+
+    assert errands == ["b", "c"]
+    assert {failed.envelope.id for failed in driver.failed()} == {"b", "c"}
+    assert [held.envelope.id for held in driver.held("a")] == ["a"]
+    assert driver.held("d") == []
+    assert driver.size("default").ready == 1
+
+
+@pytest.mark.parametrize("others_die", [False, True])
+def test_what_a_dead_workers_last_pop_takes_when_it_was_recovered_already_is_recovered_again(others_die: bool) -> None:
+    """A server carries out what was sent to it, also when the client is gone."""
+    driver, errands = MemoryDriver(), Errands()
+    one = undertaker(driver, errands)
+
+    def is_recovered() -> bool:
+        if others_die:
+            one.settle(estate(lane(asking="another")))
+        return not driver.held("late")
+
+    one.settle(estate(lane(asking="late")))
+    pause(10, until=lambda: not one.estates)
+    taken(driver, "late")
+    pause(5, until=is_recovered)
+
+    (popped,) = driver.pop(["default"], "next", Room()).reservations
+    assert (popped.envelope.id, popped.attempt) == ("late", 1)
 
 
 def test_a_receiver_that_does_not_return_keeps_nothing_else_from_being_settled() -> None:
