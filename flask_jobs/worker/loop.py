@@ -67,6 +67,7 @@ class Worker:
             retry_after=settings.retry_after,
             is_watched=self._lane.is_watched,
             renewed=lambda: self._lane.renewed,
+            note=self._lane.renewed_here,
         )
         self._processor = Processor(
             driver,
