@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from tests.faults.app import Brief, Gated
+from tests.faults.hard_jobs import Hard
 from tests.faults.workers import Site, wait_for
 from tests.proxy import proxy_to
 from tests.servers import own_prefix, required_redis
@@ -65,6 +66,28 @@ def test_f02_a_worker_keeps_its_job_while_its_supervisor_stands_still(site: Site
         assert supervisor.children == [child]
         assert supervisor.lines("WARNING") == beside.lines("WARNING") == []
         site.close()
+
+
+def test_f03_a_job_that_arrives_when_its_lease_may_be_over_is_not_begun(site: Site) -> None:
+    """Somebody else holds the file, and lets the worker wait for as long as the lease of what it asks for."""
+    site.connection["retry_after"] = 2
+    supervisor = site.supervise().started()
+    supervisor.process.send_signal(signal.SIGUSR2)
+    wait_for(lambda: "Workers pause until SIGCONT." in supervisor.log)
+    site.dispatch(Hard("sleep", seconds=1))
+    with site.driver() as driver, driver.engine.connect() as holder:
+        holder.exec_driver_sql("BEGIN IMMEDIATE")
+
+        supervisor.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: "Workers go on." in supervisor.log)
+        over = time.monotonic() + 1.5 * 2
+        wait_for(lambda: time.monotonic() > over)
+        holder.rollback()
+    wait_for(lambda: site.ledger("end"))
+    wait_for(lambda: site.sizes() == (0, 0, 0, 0))
+
+    assert [line["attempt"] for line in site.ledger("begin")] == [1]
+    assert "is ended" not in supervisor.log
 
 
 def test_f18_a_stopped_worker_outlives_the_death_of_its_supervisor_until_its_job_is_done(site: Site) -> None:
