@@ -15,6 +15,7 @@ from ..options import WorkerDefaults
 from ..supervisor import own_command_line
 from ..worker import Assignment, WorkerSettings, check_ordering, margin
 from . import parameters
+from .early import EarlyCommand
 from .group import jobs_cli
 from .lifecycle import json_lines, named, readable_default
 from .reports import end_with
@@ -22,7 +23,7 @@ from .running import ALONE, Plan, refuse_green_threads, refuse_platform, supervi
 from .target import Target, connection_option
 
 
-@jobs_cli.command()
+@jobs_cli.command(cls=EarlyCommand)
 @connection_option
 @click.option("--queue", "queues", type=parameters.queues, metavar="A,B", help="Queues, the most urgent first.")
 @click.option(

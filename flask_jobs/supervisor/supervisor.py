@@ -262,12 +262,12 @@ class Supervisor:
         self._errands.extend(child.errands)
         stop = None if why is not None else child.stop
         lived, had_work = now - child.began, not estate.is_empty or why is not None
-        # A stop may meet a process that is still too young to hear it politely.
-        is_expected = not child.has_been_ready and ended.code in _POLITE
+        # A stop may meet a process that is still too young to hear it politely, or does nothing any more.
+        is_expected = ended.code in _POLITE and (not child.has_been_ready or estate.is_empty)
         if stop is None and why is None and not is_expected:
             logger.warning("Worker %d (pid %d) %s.", slot.number, child.pid, estate.cause)
         if not child.has_been_ready and ended.code not in _POLITE:
-            self._failed_to_start(slot)
+            self._failed_to_start(is_its_own_doing=ended.code >= 0)
         what = after(stop=stop, was_ready=child.has_been_ready, lived=lived, had_work=had_work)
         # One that has left its errands undone could not do them, and another might not either.
         slot.follow(Next.LATER if what is Next.AT_ONCE and child.errands else what, now)
@@ -281,9 +281,11 @@ class Supervisor:
             return f"{ended}, which the kernel does when memory runs out"
         return str(ended)
 
-    def _failed_to_start(self, slot: Slot) -> None:
+    def _failed_to_start(self, *, is_its_own_doing: bool) -> None:
+        """Give up if that will not change: whatever has killed a process may let the next one live."""
         self._failed_starts += 1
-        if self._stopping is None and (not self._has_been_ready or self._failed_starts >= _MOST_FAILED_STARTS):
+        is_hopeless = is_its_own_doing and not self._has_been_ready
+        if self._stopping is None and (is_hopeless or self._failed_starts >= _MOST_FAILED_STARTS):
             times = "" if self._failed_starts == 1 else f" {self._failed_starts} times in a row"
             logger.error("A worker could not start%s. What it said of that is above.", times)
             self._exit_code = self._exit_code or 1
