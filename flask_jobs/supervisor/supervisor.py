@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -58,7 +58,10 @@ _LAST_WORDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SupervisorSettings:
-    """`command` starts a worker; `grace`, `max_time` and `retry_after` are seconds, None for no limit."""
+    """`command` starts a worker; `grace`, `max_time` and `retry_after` are seconds, None for no limit.
+
+    `timeouts` are those of jobs that set one, by name; 0 for no limit.
+    """
 
     command: Sequence[str]
     processes: int = 1
@@ -68,6 +71,7 @@ class SupervisorSettings:
     renew: bool = True
     retry_after: float = 90.0
     defaults: WorkerDefaults = field(default_factory=WorkerDefaults)
+    timeouts: Mapping[str, float] = field(default_factory=dict)
 
 
 class Supervisor:
@@ -83,7 +87,7 @@ class Supervisor:
     ) -> None:
         retry_after = driver.retry_after if isinstance(driver, Renewable) else settings.retry_after
         self._settings = settings
-        self._rules = Rules(retry_after=retry_after, patience=_patience(settings.defaults.timeout))
+        self._rules = Rules(retry_after, settings.defaults.timeout or 0.0, settings.timeouts)
         self._ear = Ear(why_leave)
         self._errands: deque[str] = deque()
         self._undertaker = Undertaker(driver, events, defaults=settings.defaults, errand=self._errands.append)
@@ -315,11 +319,6 @@ class Supervisor:
         pause(_LAST_WORDS, until=lambda: not self._undertaker.is_telling)
         if self._errands:
             logger.warning("failed() of %d jobs was not called.", len(self._errands))
-
-
-def _patience(timeout: float | None) -> float:
-    # What comes with a time limit of its own is to meet that first.
-    return timeout + 5.0 if timeout else 0.0
 
 
 def _reap_the_adopted(known: set[int]) -> None:

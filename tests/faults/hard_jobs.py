@@ -144,6 +144,35 @@ class Risky(Job):
             pass
 
 
+@dataclass(frozen=True)
+class Heavy:
+    """A value that takes so many seconds to load."""
+
+    seconds: float
+
+
+def load_heavy(seconds: float) -> Heavy:
+    time.sleep(seconds)
+    return Heavy(seconds)
+
+
+jobs.codec(Heavy, "faults.heavy", lambda heavy: heavy.seconds, load_heavy)
+
+
+@jobs.register("faults.lifting")
+class Lifting(Job):
+    """Takes long to load, and has the time."""
+
+    timeout = 60
+
+    def __init__(self, seconds: float) -> None:
+        self.value = Heavy(seconds)
+
+    def handle(self) -> None:
+        with noted(label="lifting"):
+            pass
+
+
 @jobs.register("faults.uninterrupted")
 class Uninterrupted(Job):
     """Takes no interruption at all, and meets none."""
