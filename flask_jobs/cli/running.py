@@ -14,6 +14,7 @@ from functools import partial
 from .. import log, restarts
 from ..driver import KeepsLocks
 from ..errors import ConfigurationError, ConnectionLost, StoreRefused
+from ..job import is_set
 from ..supervisor import Supervisor, SupervisorSettings
 from ..worker import (
     Assignment,
@@ -66,9 +67,16 @@ def supervise(plan: Plan, command: Sequence[str]) -> int:
         renew=plan.settings.renew,
         retry_after=plan.settings.retry_after,
         defaults=plan.settings.defaults,
+        timeouts=own_timeouts(target),
     )
     events = target.state.events(target.name)
     return Supervisor(target.driver, events, settings, why_leave=_restart(target)).run()
+
+
+def own_timeouts(target: Target) -> dict[str, float]:
+    """The time limits of the jobs whose class sets one, by name."""
+    classes = target.state.registry.jobs().items()
+    return {name: cls.timeout for name, cls in classes if is_set(cls, "timeout") and cls.timeout is not None}
 
 
 def work_under(assignment: Assignment, plan: Plan) -> int:

@@ -10,19 +10,19 @@ import click
 
 from ..driver import Renewable
 from ..errors import ConfigurationError
-from ..job import is_set
 from ..options import WorkerDefaults
 from ..supervisor import own_command_line
 from ..worker import Assignment, WorkerSettings, check_ordering, margin
 from . import parameters
+from .early import EarlyCommand
 from .group import jobs_cli
 from .lifecycle import json_lines, named, readable_default
 from .reports import end_with
-from .running import ALONE, Plan, refuse_green_threads, refuse_platform, supervise, work_alone, work_under
+from .running import ALONE, Plan, own_timeouts, refuse_green_threads, refuse_platform, supervise, work_alone, work_under
 from .target import Target, connection_option
 
 
-@jobs_cli.command()
+@jobs_cli.command(cls=EarlyCommand)
 @connection_option
 @click.option("--queue", "queues", type=parameters.queues, metavar="A,B", help="Queues, the most urgent first.")
 @click.option(
@@ -169,10 +169,7 @@ def _check(target: Target, settings: WorkerSettings) -> None:
             "Name another one with --connection."
         )
     target.state.serializer_for(target.driver)
-    timeouts = {"--timeout": settings.defaults.timeout}
-    for name, cls in target.state.registry.jobs().items():
-        if is_set(cls, "timeout") and cls.timeout is not None:
-            timeouts[name] = cls.timeout
+    timeouts = {"--timeout": settings.defaults.timeout, **own_timeouts(target)}
     check_ordering(timeouts, retry_after=settings.retry_after, renew=settings.renew)
 
 

@@ -14,6 +14,7 @@ from .layout import (
     CURRENT,
     HEADER,
     IN_USE,
+    INSTANTS,
     LANE,
     LEFT,
     LONGEST_OPTIONS,
@@ -24,6 +25,7 @@ from .layout import (
     RECORDS,
     RENEWAL,
     RENEWED,
+    RENEWED_HERE,
     RUN,
     RUNNING,
     STATES,
@@ -72,6 +74,9 @@ class NoLane:
 
     def leave(self) -> None:
         """No code of the application runs any more."""
+
+    def renewed_here(self, sent: float) -> None:
+        """The worker itself has renewed what it holds, by what it sent at this instant."""
 
     @property
     def renewed(self) -> float:
@@ -165,6 +170,12 @@ class Lane(NoLane):
     def leave(self) -> None:
         """No code of the application runs any more."""
         self._memory[self._at + IN_USE] = 0
+
+    def renewed_here(self, sent: float) -> None:
+        """The worker itself has renewed what it holds, by what it sent at this instant."""
+        at = self._at + RENEWED_HERE
+        # Twice, so that one half written is known by the other.
+        self._memory[at : at + INSTANTS.size] = INSTANTS.pack(sent, sent)
 
     def _write_run(self, limit: float) -> None:
         position, began, text = self._running

@@ -21,9 +21,10 @@ STATUS, REASON, ORDERS, ERRANDS = 8, 9, 10, 12
 COUNT = struct.Struct("<I")
 
 LANE = 2 * 32_768 + 4_096
-CURRENT, IN_USE, RENEWED, ASKING, RUNNING, RECORDS = 0, 1, 8, 64, 192, 4_096
+CURRENT, IN_USE, RENEWED, RENEWED_HERE, ASKING, RUNNING, RECORDS = 0, 1, 8, 32, 64, 192, 4_096
 
 RENEWAL = struct.Struct("<Id")
+INSTANTS = struct.Struct("<dd")
 TOKEN = struct.Struct("<IdB")
 RUN = struct.Struct("<IHddH")
 RECORD = struct.Struct("<IIHI")

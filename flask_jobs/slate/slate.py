@@ -17,6 +17,7 @@ from .layout import (
     ERRANDS,
     HEADER,
     IN_USE,
+    INSTANTS,
     LANE,
     LONGEST_OPTIONS,
     MAGIC,
@@ -28,6 +29,7 @@ from .layout import (
     RECORDS,
     RENEWAL,
     RENEWED,
+    RENEWED_HERE,
     RUN,
     RUNNING,
     STATES,
@@ -153,7 +155,8 @@ class Slate:
             Held(job_id, receipt, queue, name, attempt, State(state))
             for (job_id, receipt, queue, name, attempt), state in zip(jobs, states, strict=True)
         )
-        return View(number, serial, None if asking == token else asking, token, asked, held, running, in_use)
+        asking = None if asking == token else asking
+        return View(number, serial, asking, token, asked, held, running, in_use, self._renewed_here(at))
 
     def _brought(self, number: int, record: int) -> Brought | None:
         """What a pop has brought; read once for each, for it is looked at many times."""
@@ -167,6 +170,10 @@ class Slate:
         token, asked, jobs = json.loads(text)
         self._known[number] = serial, (token, asked, jobs)
         return token, asked, jobs
+
+    def _renewed_here(self, at: int) -> float:
+        once, again = INSTANTS.unpack_from(self._memory, at + RENEWED_HERE)
+        return float(once) if once == again else 0.0
 
     def _asking(self, at: int) -> str | None:
         checksum, _, length = TOKEN.unpack_from(self._memory, at + ASKING)

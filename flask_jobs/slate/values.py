@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 
@@ -74,7 +74,8 @@ class View:
     """A lane as it was read.
 
     `asking` is the token of a pop whose answer has not arrived; `token` and `asked` (on the monotonic clock) are those
-    of the pop that brought `held`. `in_use`: the application's code runs, or the library around it.
+    of the pop that brought `held`. `in_use`: the application's code runs, or the library around it. `renewed`: when the
+    worker itself last sent a renewal that was confirmed.
     """
 
     number: int
@@ -85,6 +86,7 @@ class View:
     held: tuple[Held, ...] = ()
     running: Running | None = None
     in_use: bool = False
+    renewed: float = field(default=0.0, compare=False)  # no sign of life of the job
 
     @property
     def under_way(self) -> Held | None:

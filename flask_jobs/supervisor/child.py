@@ -150,8 +150,8 @@ class Child:
         """Ask it to end."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGTERM)
-            if self.is_frozen:
-                os.kill(self.pid, signal.SIGCONT)
+            # One that was stopped would not hear it.
+            os.kill(self.pid, signal.SIGCONT)
 
     def kill(self, why: Kill) -> None:
         """End it and its group at once, and itself also if a job has moved it to another group."""
@@ -174,7 +174,8 @@ class Child:
     def lease_began(self, view: View) -> float:
         """When the lease of what the view holds began for the last time, on the monotonic clock."""
         serial, sent = self._renewed.get(view.number, (0, 0.0))
-        return max(view.asked, sent) if serial == view.serial else view.asked
+        # The worker does so itself while this process stands still.
+        return max(view.asked, view.renewed, sent if serial == view.serial else 0.0)
 
     def unchanged(self, view: View) -> float:
         """For how many seconds this lane has said the same."""

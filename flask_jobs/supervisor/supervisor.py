@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -58,7 +58,10 @@ _LAST_WORDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SupervisorSettings:
-    """`command` starts a worker; `grace`, `max_time` and `retry_after` are seconds, None for no limit."""
+    """`command` starts a worker; `grace`, `max_time` and `retry_after` are seconds, None for no limit.
+
+    `timeouts` are those of jobs that set one, by name; 0 for no limit.
+    """
 
     command: Sequence[str]
     processes: int = 1
@@ -68,6 +71,7 @@ class SupervisorSettings:
     renew: bool = True
     retry_after: float = 90.0
     defaults: WorkerDefaults = field(default_factory=WorkerDefaults)
+    timeouts: Mapping[str, float] = field(default_factory=dict)
 
 
 class Supervisor:
@@ -83,7 +87,7 @@ class Supervisor:
     ) -> None:
         retry_after = driver.retry_after if isinstance(driver, Renewable) else settings.retry_after
         self._settings = settings
-        self._rules = Rules(retry_after=retry_after, patience=_patience(settings.defaults.timeout))
+        self._rules = Rules(retry_after, settings.defaults.timeout or 0.0, settings.timeouts)
         self._ear = Ear(why_leave)
         self._errands = Errands()
         self._undertaker = Undertaker(driver, events, defaults=settings.defaults, errand=self._errands.add)
@@ -253,12 +257,12 @@ class Supervisor:
         self._errands.add(*child.errands)
         stop = None if why is not None else child.stop
         lived, had_work = now - child.began, not estate.is_empty or why is not None
-        # A stop may meet a process that is still too young to hear it politely.
-        is_expected = not child.has_been_ready and ended.code in _POLITE
+        # A stop may meet a process that is still too young to hear it politely, or does nothing any more.
+        is_expected = ended.code in _POLITE and (not child.has_been_ready or estate.is_empty)
         if stop is None and why is None and not is_expected:
             logger.warning("Worker %d (pid %d) %s.", slot.number, child.pid, estate.cause)
         if not child.has_been_ready and ended.code not in _POLITE:
-            self._failed_to_start(slot)
+            self._failed_to_start(is_its_own_doing=ended.code >= 0)
         what = after(stop=stop, was_ready=child.has_been_ready, lived=lived, had_work=had_work)
         # One that has left its errands undone could not do them, and another might not either.
         slot.follow(Next.LATER if what is Next.AT_ONCE and child.errands else what, now)
@@ -272,9 +276,11 @@ class Supervisor:
             return f"{ended}, which the kernel does when memory runs out"
         return str(ended)
 
-    def _failed_to_start(self, slot: Slot) -> None:
+    def _failed_to_start(self, *, is_its_own_doing: bool) -> None:
+        """Give up if that will not change: whatever has killed a process may let the next one live."""
         self._failed_starts += 1
-        if self._stopping is None and (not self._has_been_ready or self._failed_starts >= _MOST_FAILED_STARTS):
+        is_hopeless = is_its_own_doing and not self._has_been_ready
+        if self._stopping is None and (is_hopeless or self._failed_starts >= _MOST_FAILED_STARTS):
             times = "" if self._failed_starts == 1 else f" {self._failed_starts} times in a row"
             logger.error("A worker could not start%s. What it said of that is above.", times)
             self._exit_code = self._exit_code or 1
@@ -306,11 +312,6 @@ class Supervisor:
         pause(_LAST_WORDS, until=lambda: not self._undertaker.is_telling)
         if self._errands:
             logger.warning("failed() of %d jobs was not called.", len(self._errands))
-
-
-def _patience(timeout: float | None) -> float:
-    # What comes with a time limit of its own is to meet that first.
-    return timeout + 5.0 if timeout else 0.0
 
 
 def _reap_the_adopted(known: set[int]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
-from ..slate import LEFT, State, View
+from ..slate import LEFT, Held, State, View
 from ..worker.ordering import margin
 
 
@@ -19,13 +21,19 @@ class Kill(Enum):
     STOP = "its job did not end in time when it had to stop"
 
 
+# What the code around a job gets beyond a limit: what comes with one of its own is to meet that first.
+_LONGER = 5.0
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All in seconds. `retry_after`: what a lease lasts; `overtime`: what a job gets beyond its time limit before its
-    process is ended; `patience`: what the code around a job may take (0: without limit); `readiness`: the start."""
+    """All in seconds. `retry_after`: what a lease lasts; `timeout`: the limit of jobs that set none (0: no limit), and
+    `timeouts` those of the others by name; `overtime`: what a job gets beyond its time limit before its process is
+    ended; `readiness`: the start."""
 
     retry_after: float
-    patience: float
+    timeout: float
+    timeouts: Mapping[str, float] = field(default_factory=dict)
     overtime: float = 2.0
     readiness: float = 60.0
 
@@ -33,6 +41,11 @@ class Rules:
     def margin(self) -> float:
         """How long before the end of a lease its holder is ended, so that no second start overlaps the first."""
         return margin(self.retry_after)
+
+    def patience(self, job: Held | None) -> float:
+        """What the code around a job may take, such as loading it: as long as the job, if that is longer."""
+        limits = [self.timeout, self.timeout if job is None else self.timeouts.get(job.name, self.timeout)]
+        return max(limits) + _LONGER if all(limits) else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +78,7 @@ def must_end(seen: Watched, rules: Rules) -> Kill | None:
     if running is not None and running.limit != LEFT:
         is_over = running.limit > 0 and now >= running.began + running.limit + rules.overtime
         return Kill.TIMEOUT if is_over else None
-    return Kill.HUNG if 0 < rules.patience <= seen.unchanged else None
+    return Kill.HUNG if seen.unchanged >= rules.patience(view.under_way) else None
 
 
 def timed_out(view: View, rules: Rules, *, now: float) -> bool:

@@ -11,7 +11,7 @@ from ..threads import start_deaf
 from .alarm import Alarm, Cutter, can_alarm
 from .handlers import Handlers
 from .loop import Worker
-from .post import Post
+from .post import Allowance, Post
 from .settings import Stop, WorkerSettings
 from .thread_alarm import ThreadAlarm
 
@@ -58,8 +58,11 @@ class Crew:
             self._only = make(settings, posts[0], Alarm())
             return
         apart = replace(settings, max_jobs=None, recycle_after=None)
+        limits = [limit for limit in (settings.max_jobs, settings.recycle_after) if limit is not None]
+        allowance = Allowance(min(limits, default=None))
         for post in posts:
             alarm = ThreadAlarm()
+            post = replace(post, allowance=allowance)
             self._members.append(_Member(make(apart, post, alarm), alarm))
 
     @property

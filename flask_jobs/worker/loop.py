@@ -67,6 +67,7 @@ class Worker:
             retry_after=settings.retry_after,
             is_watched=self._lane.is_watched,
             renewed=lambda: self._lane.renewed,
+            note=self._lane.renewed_here,
         )
         self._processor = Processor(
             driver,
@@ -158,10 +159,10 @@ class Worker:
         self._handlers.insist()
         try:
             self._run_errands()
-            if self._post.is_held_back():
+            if self._is_held_back() or not self._post.allowance.take():
                 self._hold_back()
                 return
-            popped, deliveries = self._next()
+            popped, deliveries = self._next_allowed()
             for reclaimed in popped.reclaimed:
                 self._events.lease_expired(reclaimed)
             for delivery in deliveries:
@@ -174,6 +175,19 @@ class Worker:
         except Exception:  # a bug in a driver or in here must not take down what may work at the next turn
             log.complain(logger, "A turn of the worker failed; going on.")
             pause(self._outage.next_pause(), until=lambda: self._is_stopping)
+
+    def _is_held_back(self) -> bool:
+        return self._post.is_held_back() or self._post.allowance.is_spent
+
+    def _next_allowed(self) -> tuple[Popped, list[Delivery]]:
+        """What is next, at the expense of the allowance if there is something."""
+        deliveries: list[Delivery] = []
+        try:
+            popped, deliveries = self._next()
+            return popped, deliveries
+        finally:
+            if not deliveries:
+                self._post.allowance.give_back()
 
     def _next(self) -> tuple[Popped, list[Delivery]]:
         """Settle what is finished and take what is next."""
@@ -242,9 +256,7 @@ class Worker:
         """Take no job until that is over, for a moment at most."""
         self._settle()
         over = clock.monotonic() + self._settings.sleep
-        pause(
-            over - clock.monotonic(), until=lambda: self._reason_to_stop() is not None or not self._post.is_held_back()
-        )
+        pause(over - clock.monotonic(), until=lambda: self._reason_to_stop() is not None or not self._is_held_back())
 
     def _work(self, delivery: Delivery) -> None:
         self._is_idle = False

@@ -16,6 +16,32 @@ from ..slate import Lane, NoLane, State
 from .settings import Stop
 
 
+class Allowance:
+    """How many jobs several workers may still take together: each takes one from it before it asks for a job."""
+
+    def __init__(self, jobs: int | None = None) -> None:
+        self._left = float("inf") if jobs is None else jobs
+        self._lock = threading.Lock()
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether there is none left; one may be given back."""
+        return self._left <= 0
+
+    def take(self) -> bool:
+        """Take one, if there is one left."""
+        with self._lock:
+            if self.is_spent:
+                return False
+            self._left -= 1
+            return True
+
+    def give_back(self) -> None:
+        """There was no job for it."""
+        with self._lock:
+            self._left += 1
+
+
 @dataclass(frozen=True, slots=True)
 class Post:
     """What surrounds one worker; alone in its process, nothing does.
@@ -23,7 +49,7 @@ class Post:
     `lane` is where it notes what it holds. `is_held_back` says whether it is to take no job for now, `why_leave` why
     it is to end after its current job, if it is, and `is_hurried` whether a signal means to cut it short (None: the
     second one does). `errands` are ids of failed jobs whose `failed()` method is still to be called;
-    `errand_is_run` takes note of each.
+    `errand_is_run` takes note of each. `allowance` is shared with the workers beside it.
     """
 
     lane: NoLane = field(default_factory=NoLane)
@@ -32,6 +58,7 @@ class Post:
     is_hurried: Callable[[], bool] | None = None
     errands: deque[str] = field(default_factory=deque)
     errand_is_run: Callable[[], None] = lambda: None
+    allowance: Allowance = field(default_factory=Allowance)
 
 
 A = TypeVar("A")

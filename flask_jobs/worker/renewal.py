@@ -48,7 +48,8 @@ class Renewal:
 
     A store that is away is tried again; a lease that is lost is logged once and then left alone. Where a supervisor
     renews (`is_watched`), this one only does so when the supervisor has not for too long, as `renewed` tells (when it
-    last did, on the monotonic clock), or is gone, which `go_on_alone` says.
+    last did, on the monotonic clock), or is gone, which `go_on_alone` says. `note` is told when it sent one of its own
+    that was confirmed.
     """
 
     def __init__(
@@ -59,10 +60,12 @@ class Renewal:
         retry_after: float,
         is_watched: bool = False,
         renewed: Callable[[], float] = lambda: float("-inf"),
+        note: Callable[[float], None] = lambda sent: None,
     ) -> None:
         self._driver = driver if is_wanted and isinstance(driver, Renewable) else None
         self._is_watched = is_watched
         self._renewed = renewed
+        self._note = note
         self._retry_after = driver.retry_after if isinstance(driver, Renewable) else retry_after
         self._held: set[Lease] = set()
         self._lock = threading.Lock()
@@ -103,12 +106,15 @@ class Renewal:
             self._held.discard(lease)
 
     def _renew(self, driver: Renewable) -> None:
+        # Before the look at what is held, so that what is held next is not taken for renewed by it.
+        sent = clock.monotonic()
         with self._lock:
             leases = [lease for lease in self._held if not self._is_watched or lease.left < _MISSED * self._retry_after]
         if not leases:
             return
-        sent = clock.monotonic()
         lost = driver.renew([lease.reservation for lease in leases])
+        if not lost:
+            self._note(sent)
         self._take_note(leases, {reservation.receipt for reservation in lost}, sent + self._retry_after)
 
     def _take_note(self, leases: list[Lease], lost: set[str], ends: float) -> None:

@@ -480,8 +480,14 @@ def touch(app: Flask, url: str) -> None:
 def create_app(folder: str | None = None, config: dict[str, Any] | None = None) -> Flask:
     """The app in a folder of its own; other processes are told of it by their environment."""
     if "FAULTS_BROKEN" in os.environ and VARIABLE in os.environ:
+        if os.environ["FAULTS_BROKEN"] == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
         raise RuntimeError("no worker can have this app")
     app = Flask("faults", instance_path=folder or os.environ["FAULTS_FOLDER"])
+    if "FAULTS_SLOW" in os.environ:
+        who = "worker" if VARIABLE in os.environ else "command"
+        Path(app.instance_path, f"{who}-is-starting").write_text(str(os.getpid()))
+        time.sleep(float(os.environ["FAULTS_SLOW"]))
     app.config.update(SECRET_KEY="not a secret", SQLALCHEMY_DATABASE_URI="sqlite:///app.sqlite")
     app.config["FAULTS_LIMIT"] = (5, 2)
     app.config.update(json.loads(os.environ["FAULTS_CONFIG"]) if config is None else config)

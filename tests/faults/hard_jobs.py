@@ -167,6 +167,35 @@ class Risky(Job):
             pass
 
 
+@dataclass(frozen=True)
+class Heavy:
+    """A value that takes so many seconds to load."""
+
+    seconds: float
+
+
+def load_heavy(seconds: float) -> Heavy:
+    time.sleep(seconds)
+    return Heavy(seconds)
+
+
+jobs.codec(Heavy, "faults.heavy", lambda heavy: heavy.seconds, load_heavy)
+
+
+@jobs.register("faults.lifting")
+class Lifting(Job):
+    """Takes long to load, and has the time."""
+
+    timeout = 60
+
+    def __init__(self, seconds: float) -> None:
+        self.value = Heavy(seconds)
+
+    def handle(self) -> None:
+        with noted(label="lifting"):
+            pass
+
+
 @jobs.register("faults.uninterrupted")
 class Uninterrupted(Job):
     """Takes no interruption at all, and meets none."""
@@ -261,7 +290,8 @@ class Compare(Job):
         self.number = number
 
     def handle(self) -> None:
-        asked = sa.text("SELECT CAST(:number AS integer), pg_backend_pid()")
+        # It takes a moment, so that no worker runs all of them, and answers on their way meet.
+        asked = sa.text("SELECT CAST(:number AS integer), pg_backend_pid() FROM pg_sleep(0.02)")
         found, backend = db.session.execute(asked, {"number": self.number}).one()
         client: redis.Redis = current_app.extensions["faults_redis"]
         key = f"{current_app.config['FAULTS_PREFIX']}{self.number}"

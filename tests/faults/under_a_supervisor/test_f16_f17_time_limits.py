@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from flask_jobs.envelope import Hook
 from tests.databases import POSTGRESQL, an_apps_engine, own_database, required_server
 from tests.faults.app import Gated, Row
-from tests.faults.hard_jobs import Hard, HardToPutOff
+from tests.faults.hard_jobs import Hard, HardToPutOff, Lifting
 from tests.faults.workers import Site, wait_for
 
 HARD = ["hold", "lock", "swallow errors", "swallow all"]
@@ -45,13 +45,24 @@ def test_f16_a_limit_ends_native_code_waits_for_locks_and_whatever_swallows_it(s
             assert "1 s" in failed.error.message
             (hook,) = site.ledger("hook", way=ids[failed.envelope.id])
             assert hook["error"] == "JobTimeout"
-            if ids[failed.envelope.id] in ("hold", "swallow all"):
-                assert hook["pid"] != begun["pid"]
+            # What can be interrupted at all is so in its process, which has its hooks to call then.
+            assert (hook["pid"] == begun["pid"]) == (ids[failed.envelope.id] in ("lock", "swallow errors"))
         wait_for(lambda: {failed.hook for failed in site.failed()} == {Hook.RAN})
         assert all(0.9 < seconds < 1 + 2 + 2 for seconds in took.values()), took
         assert set(took) == set(HARD)
         site.close()
         engine.dispose()
+
+
+@pytest.mark.slow
+def test_f16_what_takes_long_to_load_is_not_ended_before_the_limit_of_its_job(site: Site) -> None:
+    (job_id,) = site.dispatch(Lifting(7))
+
+    worker = site.supervise("--timeout", "1", "--stop-when-empty")
+
+    assert worker.ended() == 0
+    assert worker.lines("WARNING") == []
+    assert [(line["job"], line["attempt"]) for line in site.ledger("end")] == [(job_id, 1)]
 
 
 @pytest.mark.slow

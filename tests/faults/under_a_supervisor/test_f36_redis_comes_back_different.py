@@ -45,6 +45,33 @@ def test_f36_a_worker_that_dies_while_redis_is_away_is_settled_for_when_it_is_ba
         site.close()
 
 
+@pytest.mark.slow
+def test_f36_what_a_worker_has_finished_but_had_no_time_to_settle_is_settled_for_it(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "redis").mkdir()
+    with redis_server(tmp_path / "redis", "--appendonly", "yes", "--save", "") as server:
+        site.name = "redis"
+        site.connection.update(driver="redis", url=f"{server.url}?socket_timeout=1", prefix="f36", retry_after=60)
+        worker = site.supervise().started()
+        site.dispatch(Gated("one"))
+        wait_for(lambda: site.ledger("begin"))
+        worker.send(signal.SIGTERM)
+        server.stop()
+        site.open_gate("one", 1)
+        wait_for(lambda: site.ledger("end") and "The store is away" in worker.log)
+
+        worker.send(signal.SIGTERM)
+        wait_for(lambda: not worker.children)
+        was_waiting = worker.is_alive
+        server.start()
+
+        assert worker.ended(15) == 1
+        assert was_waiting
+        assert site.sizes() == (0, 0, 0, 0)
+        assert len(site.ledger("begin")) == 1
+        assert "could not be settled" not in worker.log
+        site.close()
+
+
 def test_f18_a_store_that_is_away_for_too_long_ends_the_command_with_a_code_of_its_own(
     site: Site, tmp_path: Path
 ) -> None:

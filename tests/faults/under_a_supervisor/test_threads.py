@@ -62,3 +62,14 @@ def test_a_limit_that_the_thread_heeds_lets_the_jobs_beside_it_end(site: Site) -
     assert [failed.envelope.id for failed in site.failed()] == [late]
     assert [line["attempt"] for line in site.ledger("end", job=other)] == [1]
     assert site.ledger("end", label="next")[0]["pid"] != before
+
+
+def test_the_threads_of_a_process_run_no_more_jobs_than_it_is_to(site: Site) -> None:
+    site.dispatch(*(Brief("one", 0.2) for _ in range(9)))
+
+    worker = site.supervise("--threads", "4", "--max-jobs", "5")
+
+    assert worker.ended() == 0
+    assert len({line["job"] for line in site.ledger("begin")}) == len(site.ledger("end")) == 5
+    assert site.sizes() == (4, 0, 0, 0)
+    assert worker.log.count("as many jobs as it was to") == 4

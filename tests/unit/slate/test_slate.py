@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -42,6 +43,19 @@ class Memory(bytearray):
                 super().__setitem__(where, what)  # type: ignore[call-overload]
         if self.left < 0:
             raise Died
+
+
+class Interrupted(Memory):
+    """Lets something happen just before one of the reader's looks, counted from 0."""
+
+    happens: Callable[[], None] = staticmethod(lambda: None)
+    looks = -1
+
+    def __getitem__(self, where: Any) -> Any:
+        self.looks -= 1
+        if self.looks == -1:
+            self.happens()
+        return super().__getitem__(where)
 
 
 def slate() -> tuple[Memory, Slate, Lane]:
@@ -168,6 +182,46 @@ def test_a_renewal_counts_for_what_it_was_made_of_only() -> None:
     assert lane.renewed == float("-inf")
     whole.renewed(before, 13.5)
     assert lane.renewed == float("-inf")
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("look", range(6))
+def test_a_lane_that_is_written_twice_amid_a_reading_is_not_read_half_old_half_new(look: int, is_known: bool) -> None:
+    """After two pops the record at hand is in the same place again, with other jobs in it."""
+    memory = Interrupted(HEADER + LANE)
+    whole = Slate(memory, 1)
+    lane = whole.lane(0)
+
+    def pop(token: str) -> None:
+        lane.asking(token)
+        lane.answered(token, named(token))
+
+    pop("a")
+    lane.enter(0)
+    lane.end(0, State.DONE)
+    before = _facts((whole if is_known else Slate(memory, 1)).view(0))
+    memory.happens = lambda: (pop("b"), pop("c"))[0]  # type: ignore[func-returns-value]
+    memory.looks = look
+
+    said = _facts(whole.view(0))
+
+    assert memory.looks < 0
+    assert said in [before, _facts(whole.view(0))]
+
+
+def test_when_a_worker_has_renewed_itself_is_read_whole_or_not_at_all() -> None:
+    memory, whole, lane = slate()
+    lane.answered("a", named("a"))
+    before = whole.view(0).renewed
+    lane.renewed_here(12.5)
+    after = whole.view(0)
+    memory.left = 8
+
+    with contextlib.suppress(Died):
+        lane.renewed_here(13.5)
+
+    assert (before, after.renewed, whole.view(0).renewed) == (0.0, 12.5, 0.0)
+    assert after == whole.view(0)  # and it is no sign of life
 
 
 def test_more_jobs_than_a_lane_holds_are_refused_before_anything_is_written() -> None:

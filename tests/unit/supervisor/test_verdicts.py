@@ -9,7 +9,7 @@ from flask_jobs.supervisor.verdicts import Kill, Rules, Watched, must_end, timed
 
 from .views import running, view
 
-RULES = Rules(retry_after=90.0, patience=65.0)
+RULES = Rules(retry_after=90.0, timeout=60.0)
 
 
 def judge(
@@ -31,7 +31,7 @@ def judge(
 def test_f03_a_worker_is_ended_a_tenth_of_its_lease_before_its_end_within_bounds(
     retry_after: float, margin: float
 ) -> None:
-    rules = Rules(retry_after=retry_after, patience=0.0)
+    rules = Rules(retry_after=retry_after, timeout=0.0)
     ends = 100.0 + retry_after - margin
 
     assert rules.margin == pytest.approx(margin)
@@ -86,7 +86,15 @@ def test_the_code_around_a_job_has_the_patience_of_the_worker() -> None:
 
     assert judge(lane, unchanged=64.9) is None
     assert judge(lane, unchanged=65.0) is Kill.HUNG
-    assert judge(lane, rules=Rules(retry_after=90.0, patience=0.0), unchanged=1_000.0) is None
+    assert judge(lane, rules=Rules(retry_after=90.0, timeout=0.0), unchanged=1_000.0) is None
+
+
+@pytest.mark.parametrize(("timeout", "patience"), [(600.0, 605.0), (5.0, 65.0), (0.0, float("inf"))])
+def test_the_loading_of_a_job_may_take_as_long_as_the_job_itself(timeout: float, patience: float) -> None:
+    rules = Rules(retry_after=90.0, timeout=60.0, timeouts={"shop.greet": timeout})
+
+    assert judge(view(State.ENTERED), rules=rules, unchanged=min(1e9, patience - 0.1)) is None
+    assert patience == float("inf") or judge(view(State.ENTERED), rules=rules, unchanged=patience) is Kill.HUNG
 
 
 def test_a_lost_lease_comes_before_a_time_limit() -> None:
