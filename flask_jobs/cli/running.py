@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from .. import log, restarts
@@ -17,8 +17,10 @@ from ..errors import ConfigurationError, ConnectionLost, StoreRefused
 from ..supervisor import Supervisor, SupervisorSettings
 from ..worker import (
     Assignment,
+    Bench,
     Crew,
     Cutter,
+    Farewell,
     PauseSignals,
     Post,
     Stop,
@@ -86,8 +88,13 @@ def work_alone(plan: Plan) -> int:
     """Run jobs in this process, and return the exit code."""
     with PauseSignals() as pauses:
         memory, restart, maintenance = _memory(plan), _restart(plan.target), _maintenance(plan)
-        post = Post(is_held_back=lambda: pauses.is_paused() or maintenance(), why_leave=lambda: memory() or restart())
-        crew = Crew(partial(_worker, plan.target), plan.settings, [post] * plan.threads)
+        benches = [Bench() for _ in range(plan.threads)]
+        post = Post(
+            is_held_back=lambda: pauses.is_paused() or maintenance(),
+            why_leave=lambda: memory() or restart(),
+            hear=Farewell(benches).hear,
+        )
+        crew = Crew(partial(_worker, plan.target), plan.settings, [replace(post, lane=bench) for bench in benches])
         return crew.run(plan.name or ALONE).exit_code
 
 
