@@ -34,7 +34,8 @@ from .target import Target
 
 logger = logging.getLogger(__name__)
 
-ALONE = "worker"
+ALONE, SUPERVISOR = "worker", "supervisor"
+"""What processes are called that were given no name; those of a supervisor have a number as well."""
 
 # Seconds between two questions to the store, and to the app.
 _LISTEN_EVERY, _LOOK_EVERY = 2.0, 1.0

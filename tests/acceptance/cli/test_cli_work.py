@@ -46,7 +46,9 @@ def test_a_worker_runs_what_waits_and_says_so_on_stderr(shop: Any) -> None:
     first, *lines = result.stderr.splitlines()
     assert first.startswith("Worker (pid ")
     assert first.endswith(") on connection database, queues default.")
-    assert any(f"INFO    [job:{job_id}] shop.note (queue default, attempt 1) processed" in line for line in lines)
+    assert any(
+        f"INFO    worker-1 [job:{job_id}] shop.note (queue default, attempt 1) processed" in line for line in lines
+    )
     assert not any("secret" in line for line in lines)
 
 
@@ -162,6 +164,26 @@ def test_the_name_of_a_worker_stands_in_its_lines(shop: Any) -> None:
 
     assert result.stderr.startswith("Worker '100% w1' (pid ")
     assert "INFO    100% w1 worker started on database" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ([], {"worker-1"}),
+        (["--in-process"], {"worker"}),
+        (["--processes", "2"], {"worker-1", "worker-2"}),
+        (["--processes", "2", "--name", "w"], {"w-1", "w-2"}),
+    ],
+)
+def test_a_worker_that_was_given_no_name_has_one(shop: Any, options: list[str], names: set[str]) -> None:
+    with shop.running("work", "--json", *options) as process:
+        told: list[str] = []
+        while len(set(told)) < len(names):
+            told.append(json.loads(process.stdout.readline())["worker"])
+        process.send_signal(signal.SIGTERM)
+        lines = process.stderr.read().splitlines()
+
+    assert set(told) == {line.split()[2] for line in lines if "worker started on" in line} == names
 
 
 def test_what_an_error_says_cannot_steer_the_terminal_of_a_worker(shop: Any) -> None:

@@ -56,6 +56,9 @@ def test_f21_a_second_ctrl_c_puts_the_job_back_uncharged(site: Site, way: str) -
     assert site.sizes() == (1, 0, 0, 0)
     assert worker.log.count("Traceback") == 0
     assert site.ledger("end") == []
+    (released,) = [line for line in worker.log.splitlines() if "released" in line]
+    who = "worker-1" if way == "sleep" else "supervisor"
+    assert f" INFO    {who} [job:{job_id}] faults.hard (queue default, attempt 1) released" in released
 
 
 @pytest.mark.slow
