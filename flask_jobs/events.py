@@ -88,7 +88,7 @@ class Events:
 
     def processing(self, delivery: Reservation, *, job: Job) -> None:
         """A reserved job is about to be run."""
-        self._tell(job_processing, logging.DEBUG, delivery.envelope, delivery.attempt, {"job": job}, "reserved")
+        self._tell(job_processing, logging.DEBUG, delivery.envelope, delivery.attempt, {"job": job}, "running")
 
     def processed(self, delivery: Reservation, *, job: Job | None, seconds: float, reason: str | None = None) -> None:
         """A job has ended well; `reason` says why it ended quietly, if its body did not run to the end."""

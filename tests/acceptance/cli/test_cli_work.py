@@ -211,8 +211,8 @@ def test_f47_a_worker_leaves_the_logging_of_an_app_alone(shop: Any, verbose: lis
     assert "processed" not in result.stderr
 
 
-@pytest.mark.parametrize(("verbose", "reserved"), [([], 0), (["--verbose"], 1)])
-def test_f47_without_any_logging_the_lines_are_readable_on_stderr(shop: Any, verbose: list[str], reserved: int) -> None:
+@pytest.mark.parametrize(("verbose", "running"), [([], 0), (["--verbose"], 1)])
+def test_f47_without_any_logging_the_lines_are_readable_on_stderr(shop: Any, verbose: list[str], running: int) -> None:
     shop.dispatch(shop.module.loggers())
 
     result = shop.flask("work", "--stop-when-empty", *verbose)
@@ -221,7 +221,7 @@ def test_f47_without_any_logging_the_lines_are_readable_on_stderr(shop: Any, ver
     assert within[""][0] == []
     assert within["flask_jobs"][0] == ["StreamHandler"]
     assert within["flask_jobs.lifecycle"][0] == []
-    assert result.stderr.count(") reserved") == reserved
+    assert result.stderr.count(") running") == running
     assert result.stderr.count(") processed") == 1
 
 
