@@ -88,7 +88,7 @@ class Events:
 
     def processing(self, delivery: Reservation, *, job: Job) -> None:
         """A reserved job is about to be run."""
-        self._tell(job_processing, logging.DEBUG, delivery.envelope, delivery.attempt, {"job": job}, "reserved")
+        self._tell(job_processing, logging.DEBUG, delivery.envelope, delivery.attempt, {"job": job}, "running")
 
     def processed(self, delivery: Reservation, *, job: Job | None, seconds: float, reason: str | None = None) -> None:
         """A job has ended well; `reason` says why it ended quietly, if its body did not run to the end."""
@@ -107,9 +107,10 @@ class Events:
         delay: float,
         reason: str,
         error: BaseException | None = None,
+        is_expected: bool = True,
     ) -> None:
-        """A job is back in its queue. One that this worker could not build is worth a warning."""
-        level = logging.WARNING if job is None else logging.INFO
+        """A job is back in its queue. Not expected is the death of its worker, or that this one could not build it."""
+        level = logging.INFO if is_expected else logging.WARNING
         facts = {"job": job, "delay": delay, "reason": reason, "error": error}
         message = "released, due in %.12g s: %s"
         self._tell(job_released, level, delivery.envelope, delivery.attempt, facts, message, round(delay, 2), reason)

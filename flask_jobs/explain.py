@@ -69,11 +69,10 @@ def _stored(job: StoredJob, now: float, pause: Pause | None) -> str:
 def _reserved(job: StoredJob, now: float) -> str:
     attempt = f"attempt {job.counters.attempts}"
     if job.leased_until is None:
-        return _sentence(f"{attempt} is with a worker")
+        return _sentence(f"{attempt} is running")
     if job.leased_until > now:
-        return _sentence(
-            f"{attempt} is with a worker, which holds its lease for another {duration(job.leased_until - now)}"
-        )
+        lease = f"its worker holds the lease for another {duration(job.leased_until - now)}"
+        return _sentence(f"{attempt} is running", lease)
     gone = f"its lease ran out {relative(job.leased_until, now)}, and the next worker that looks takes it over"
     return _sentence(f"{attempt} was with a worker that fell silent", gone)
 

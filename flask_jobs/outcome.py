@@ -38,10 +38,11 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """The attempt reached its limit of so many seconds."""
+    """The attempt reached its limit of so many seconds. `ended`: its process had to be ended for it."""
 
     limit: float
     error: BaseException
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

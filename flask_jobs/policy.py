@@ -97,8 +97,8 @@ def decide(reservation: Reservation, outcome: Outcome, options: JobOptions, *, n
             return _after_error(case, error, Event.ERROR, history.summary(error))
         case Released():
             return _after_release(case, outcome)
-        case TimedOut(limit, error):
-            reason = f"reached its limit of {limit:g} s"
+        case TimedOut(limit, error, ended):
+            reason = f"reached its limit of {limit:g} s" + (", and its worker process was ended" if ended else "")
             if options.fail_on_timeout:
                 return case.fail(error, case.counted(errors=1), Event.TIMED_OUT, reason)
             return _after_error(case, error, Event.TIMED_OUT, reason)

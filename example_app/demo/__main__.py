@@ -187,8 +187,8 @@ def act(title: str, text: str) -> None:
 
 def _sizes(status: Any) -> tuple[int, int, int]:
     queues = status["queues"]
-    ready, delayed, reserved = (sum(queue[key] for queue in queues) for key in ("ready", "delayed", "reserved"))
-    return ready, delayed, reserved
+    ready, delayed, running = (sum(queue[key] for queue in queues) for key in ("ready", "delayed", "running"))
+    return ready, delayed, running
 
 
 def _size(path: Path) -> int:

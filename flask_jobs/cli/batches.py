@@ -6,7 +6,7 @@ import click
 
 from .. import clock
 from ..driver import PORTION, RunsBatches
-from ..explain import relative
+from ..explain import duration, relative
 from ..stored import StoredBatch
 from . import documents, exit_codes, parameters
 from .confirm import confirm, force_option
@@ -96,9 +96,11 @@ def _row(batch: StoredBatch, now: float) -> tuple[object, ...]:
 
 def state(batch: StoredBatch, now: float) -> str:
     """How far a batch is."""
-    cancelled = "" if batch.cancelled_at is None else "cancelled, "
     if batch.finished_at is not None:
+        cancelled = "" if batch.cancelled_at is None else "cancelled, "
         return f"{cancelled}finished {relative(batch.finished_at, now)}"
     if not batch.is_whole:
         return "not wholly pushed"
-    return f"{cancelled}since {relative(batch.created_at, now)}"
+    if batch.cancelled_at is not None:
+        return f"cancelled {relative(batch.cancelled_at, now)}"
+    return f"running for {duration(now - batch.created_at)}"

@@ -10,6 +10,9 @@ from ..serializer import Description
 from ..stored import FailedJob, State, StoredBatch, StoredChain, StoredJob
 from .output import iso
 
+STATES = {State.READY: "ready", State.DELAYED: "delayed", State.RESERVED: "running"}
+"""What the states are called here: what a driver has reserved for a worker runs."""
+
 
 def stored_job(job: StoredJob) -> dict[str, Any]:
     """A stored job without its fields and history."""
@@ -167,7 +170,7 @@ def _planned(envelope: Envelope) -> dict[str, str]:
 
 
 def _state(job: StoredJob | FailedJob) -> str:
-    return "failed" if isinstance(job, FailedJob) else job.state.value
+    return "failed" if isinstance(job, FailedJob) else STATES[job.state]
 
 
 def _progress(said: Progress | None) -> dict[str, Any] | None:

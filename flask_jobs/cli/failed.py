@@ -58,14 +58,18 @@ def forget(*, ids: Sequence[str], force: bool, connection: str | None, as_json: 
     """Delete failed jobs by their ids."""
     target = Target.of(connection)
     store = target.failed_store()
-    confirm(f"delete {counted_jobs(len(ids), 'failed')} from connection {target.name!r}", force=force)
     removal = Removal()
+    known: list[str] = []
     for given in ids:
         job_id = parameters.canonical(given)
-        if job_id is not None and store.forget(job_id):
-            removal.done.append(job_id)
+        if job_id is not None and store.find_failed(job_id) is not None:
+            known.append(job_id)
         else:
             removal.unknown.append(given)
+    if known:
+        confirm(f"delete {counted_jobs(len(known), 'failed')} from connection {target.name!r}", force=force)
+    for job_id in known:
+        (removal.done if store.forget(job_id) else removal.unknown).append(job_id)
     removal.show(target, "forgotten", "No failed job has the id", as_json=as_json)
 
 

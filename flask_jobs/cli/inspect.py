@@ -10,7 +10,7 @@ import click
 from .. import clock
 from ..driver import StoresFailedJobs
 from ..explain import duration
-from ..stored import Sizes, State, StoredJob
+from ..stored import Sizes, StoredJob
 from . import documents, parameters
 from .group import jobs_cli
 from .output import iso, json_option, show_json, show_json_with, show_table
@@ -54,7 +54,7 @@ def list_jobs(
     target = Target.of(connection)
     driver = target.inspectable()
     queues = driver.queues() if queue is None else [queue]
-    wanted = None if state is None else State(state)
+    wanted = parameters.state(state)
     if as_json:
         found = stored_jobs(driver, queues, state=wanted, after=after, limit=limit, light=documents.stored_job)
         show_json_with({"connection": target.name}, "jobs", found)
@@ -73,7 +73,7 @@ def _queue(queue: str, size: Sizes, paused: Mapping[str, float | None]) -> dict[
         "queue": queue,
         "ready": size.ready,
         "delayed": size.delayed,
-        "reserved": size.reserved,
+        "running": size.reserved,
         "paused": queue in paused,
         "paused_until": iso(paused.get(queue)),
     }

@@ -37,13 +37,13 @@ SIGNALS = (
 
 
 class ReadableLines(logging.Formatter):
-    """One line per record with the time in UTC, and the worker's name if it has one."""
+    """One line per record with the time in UTC and the worker's name."""
 
     converter = staticmethod(time.gmtime)
 
-    def __init__(self, name: str | None) -> None:
-        called = "" if name is None else f"{name} ".replace("%", "%%")
-        super().__init__(f"%(asctime)sZ %(levelname)-7s {called}%(message)s", "%Y-%m-%dT%H:%M:%S")
+    def __init__(self, name: str) -> None:
+        called = name.replace("%", "%%")
+        super().__init__(f"%(asctime)sZ %(levelname)-7s {called} %(message)s", "%Y-%m-%dT%H:%M:%S")
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as text that cannot steer a terminal, whatever an error's message says."""
@@ -51,7 +51,7 @@ class ReadableLines(logging.Formatter):
 
 
 @contextmanager
-def readable_default(*, verbose: bool, name: str | None) -> Iterator[None]:
+def readable_default(*, verbose: bool, name: str) -> Iterator[None]:
     """Within the block the library's lines go to stderr, if no handler would get them otherwise.
 
     Where the application has set up logging, nothing is changed.
@@ -74,11 +74,10 @@ def readable_default(*, verbose: bool, name: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def named(name: str | None) -> Iterator[None]:
+def named(name: str) -> Iterator[None]:
     """Within the block the thread, and so each log record made in it, bears the worker's name."""
     thread = threading.current_thread()
-    before = thread.name
-    thread.name = name or before
+    before, thread.name = thread.name, name
     try:
         yield
     finally:
@@ -86,7 +85,7 @@ def named(name: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def json_lines(app: Flask, name: str | None) -> Iterator[None]:
+def json_lines(app: Flask, name: str) -> Iterator[None]:
     """Within the block each event of the app's jobs is a line of JSON on stdout."""
     worker = {"worker": name, "pid": os.getpid()}
     with ExitStack() as stack:

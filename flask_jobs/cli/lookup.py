@@ -15,7 +15,7 @@ from .paging import failed_jobs, stored_jobs
 from .target import Target
 
 LOOKED_AT = 1_000
-"""How many jobs are looked at to find the one that repeats another."""
+"""How many jobs are looked at to find the one that repeats another, or follows from it."""
 
 # Nothing is stored of a job that was dropped: whoever dispatches one job a thousand times costs its holder nothing.
 _DROPPED = (
@@ -46,6 +46,13 @@ def chain_of(target: Target, job: AnyJob) -> StoredChain | None:
     """The chain of which the job is a link."""
     ties = job.envelope.ties
     return None if ties is None or ties.chain is None or ties.is_callback else _find_chain(target, ties.chain)
+
+
+def catch_of(target: Target, chain: StoredChain) -> AnyJob | None:
+    """What the failure of the chain has brought about, unless it has ended."""
+    of_it = {"chain": chain.id, "link": "catch"}
+    found = next((job["id"] for job in _younger(target, chain.id) if of_it.items() <= job.items()), None)
+    return None if found is None else find_job(target, found)
 
 
 def _find_chain(target: Target, id_: str) -> StoredChain | None:

@@ -10,6 +10,7 @@ import click
 from .. import validation
 from ..errors import InvalidArgument
 from ..stored import State
+from . import documents
 
 T = TypeVar("T")
 
@@ -19,7 +20,12 @@ LIMIT = click.IntRange(min=1, max=1_000_000_000)
 POSITION = click.IntRange(min=1, max=2**63 - 1)
 """The position of a failed job, as large as a store counts."""
 
-STATES = click.Choice([state.value for state in State])
+STATES = click.Choice(list(documents.STATES.values()))
+
+
+def state(word: str | None) -> State | None:
+    """The state that this word stands for."""
+    return next((state for state, called in documents.STATES.items() if called == word), None)
 
 
 def queue(text: str) -> str:

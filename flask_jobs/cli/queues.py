@@ -9,7 +9,7 @@ import click
 
 from ..driver import PORTION, Clearable, Inspectable
 from ..events import WorkerEvents
-from ..stored import Sizes
+from ..stored import Sizes, State
 from . import exit_codes, parameters
 from .confirm import confirm, force_option
 from .group import jobs_cli
@@ -20,18 +20,22 @@ from .target import Target, connection_option
 
 
 @jobs_cli.command()
-@click.option("--queue", type=parameters.queue, help="The queue to empty; the connection's own if not given.")
+@click.argument("queue", type=parameters.queue, required=False)
+@click.option("--queue", "option", type=parameters.queue, help="The same as the argument.")
 @force_option
 @connection_option
 @json_option
-def clear(*, queue: str | None, force: bool, connection: str | None, as_json: bool) -> None:
-    """Delete the jobs that wait in a queue. Running ones are not touched."""
+def clear(*, queue: str | None, option: str | None, force: bool, connection: str | None, as_json: bool) -> None:
+    """Delete the jobs that wait in a QUEUE; in the connection's own if none is given. Running ones are not touched."""
+    if queue is not None and option is not None:
+        raise click.UsageError("QUEUE and --queue say the same: give one of them.")
     target = Target.of(connection)
     driver = target.clearable()
-    emptied = queue or target.settings.queue
+    emptied = queue or option or target.settings.queue
     size = driver.size(emptied)
-    what = counted_jobs(size.ready + size.delayed, "waiting")
-    confirm(f"delete {what} from queue {emptied!r} of connection {target.name!r}", force=force)
+    if waiting := size.ready + size.delayed:
+        what = counted_jobs(waiting, "waiting")
+        confirm(f"delete {what} from queue {emptied!r} of connection {target.name!r}", force=force)
     with Interruption() as interruption:
         count = _clear(driver, emptied, size, interruption)
     if as_json:
@@ -87,17 +91,29 @@ def cancel(*, ids: Sequence[str], force: bool, connection: str | None, as_json: 
     """Delete waiting jobs by their ids. Running ones are not touched."""
     target = Target.of(connection)
     driver = target.inspectable()
-    confirm(f"delete {counted_jobs(len(ids), 'waiting')} from connection {target.name!r}", force=force)
     removal = Removal()
-    for given in ids:
-        job_id = parameters.canonical(given)
-        if job_id is not None and driver.cancel(job_id):
+    waiting = [job_id for given in ids if (job_id := _waits(driver, given, removal)) is not None]
+    if waiting:
+        confirm(f"delete {counted_jobs(len(waiting), 'waiting')} from connection {target.name!r}", force=force)
+    for job_id in waiting:
+        if driver.cancel(job_id):
             removal.done.append(job_id)
-        elif job_id is not None and driver.find(job_id) is not None:
+        elif _waits(driver, job_id, removal) is not None:  # it was running for a moment
             removal.running.append(job_id)
-        else:
-            removal.unknown.append(given)
     removal.show(target, "cancelled", "No waiting job has the id", as_json=as_json)
+
+
+def _waits(driver: Inspectable, given: str, removal: Removal) -> str | None:
+    """The id of a job that waits; what is unknown or runs is noted, and None."""
+    job_id = parameters.canonical(given)
+    job = None if job_id is None else driver.find(job_id)
+    if job is None:
+        removal.unknown.append(given)
+    elif job.state is State.RESERVED:
+        removal.running.append(job.envelope.id)
+    else:
+        return job_id
+    return None
 
 
 def _misspelt(target: Target, queue: str) -> str | None:

@@ -42,5 +42,5 @@ class Removal:
         for given in self.unknown:
             complain(f"{unknown} {given!r} on connection {target.name!r}.")
         for job_id in self.running:
-            complain(f"{job_id} is with a worker: it cannot be {what} any more.")
+            complain(f"{job_id} is running: it cannot be {what} any more.")
         end_with(exit_codes.ERROR if self.unknown or self.running else exit_codes.OK)

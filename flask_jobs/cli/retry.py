@@ -118,5 +118,7 @@ def _show(pairs: Iterator[Pair], *, is_bulk: bool) -> None:
     for old, new in pairs:
         click.echo(f"{old} -> {new}")
         count += 1
-    if count or is_bulk:  # of ids of which none could be retried, the errors say all
+    if count:
         click.echo(f"{count:,} retried.")
+    elif is_bulk:  # of ids of which none could be retried, the errors say all
+        click.echo("No failed job matches.")

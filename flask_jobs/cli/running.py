@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from .. import log, restarts
@@ -18,8 +18,10 @@ from ..job import is_set
 from ..supervisor import Supervisor, SupervisorSettings
 from ..worker import (
     Assignment,
+    Bench,
     Crew,
     Cutter,
+    Farewell,
     PauseSignals,
     Post,
     Stop,
@@ -33,7 +35,8 @@ from .target import Target
 
 logger = logging.getLogger(__name__)
 
-ALONE = "worker"
+ALONE, SUPERVISOR = "worker", "supervisor"
+"""What processes are called that were given no name; those of a supervisor have a number as well."""
 
 # Seconds between two questions to the store, and to the app.
 _LISTEN_EVERY, _LOOK_EVERY = 2.0, 1.0
@@ -94,8 +97,13 @@ def work_alone(plan: Plan) -> int:
     """Run jobs in this process, and return the exit code."""
     with PauseSignals() as pauses:
         memory, restart, maintenance = _memory(plan), _restart(plan.target), _maintenance(plan)
-        post = Post(is_held_back=lambda: pauses.is_paused() or maintenance(), why_leave=lambda: restart() or memory())
-        crew = Crew(partial(_worker, plan.target), plan.settings, [post] * plan.threads)
+        benches = [Bench() for _ in range(plan.threads)]
+        post = Post(
+            is_held_back=lambda: pauses.is_paused() or maintenance(),
+            why_leave=lambda: restart() or memory(),
+            hear=Farewell(benches).hear,
+        )
+        crew = Crew(partial(_worker, plan.target), plan.settings, [replace(post, lane=bench) for bench in benches])
         return crew.run(plan.name or ALONE).exit_code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -18,7 +19,17 @@ from .early import EarlyCommand
 from .group import jobs_cli
 from .lifecycle import json_lines, named, readable_default
 from .reports import end_with
-from .running import ALONE, Plan, own_timeouts, refuse_green_threads, refuse_platform, supervise, work_alone, work_under
+from .running import (
+    ALONE,
+    SUPERVISOR,
+    Plan,
+    own_timeouts,
+    refuse_green_threads,
+    refuse_platform,
+    supervise,
+    work_alone,
+    work_under,
+)
 from .target import Target, connection_option
 
 
@@ -65,7 +76,7 @@ from .target import Target, connection_option
 @click.option("--backoff", type=parameters.seconds_list, metavar="SECONDS,...", help="Pauses between attempts.")
 @click.option("--force", is_flag=True, help="Run jobs also while the app is in maintenance.")
 @click.option("--in-process", is_flag=True, help="Run jobs in this very process, for a debugger: no supervisor.")
-@click.option("--name", metavar="NAME", help="A name for the worker, shown in its lines.")
+@click.option("--name", metavar="NAME", help="What the worker is called in its lines, if not worker-1.")
 @click.option("--verbose", "-v", is_flag=True, help="Show more, where the app has set up no logging.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document per line and event on stdout.")
 def work(
@@ -130,24 +141,34 @@ def work(
     plan = Plan(
         target, settings, processes=processes, threads=threads, grace=grace, memory=memory, name=name, force=force
     )
+    command = None if in_process or assignment is not None else _own_command_line()
     with ExitStack() as stack:
-        called = name if assignment is None or processes == 1 else f"{name or ALONE}-{assignment.slot}"
+        called = _called(plan, assignment, is_supervisor=command is not None)
         stack.enter_context(named(called))
-        stack.enter_context(readable_default(verbose=verbose, name=called if name else None))
+        stack.enter_context(readable_default(verbose=verbose, name=called))
         if as_json:
             stack.enter_context(json_lines(target.state.app, called))
         if assignment is not None:
             end_with(work_under(assignment, replace(plan, name=called)))
         else:
             target.driver.prepare()
-            end_with(_start(plan, in_process=in_process))
+            end_with(_start(plan, command, in_process=in_process))
 
 
-def _start(plan: Plan, *, in_process: bool) -> int:
-    """Run the command as the one that somebody has called."""
+def _own_command_line() -> Sequence[str] | None:
     context = click.get_current_context()
-    words = [one.info_name or "" for one in (context.parent, context) if one is not None]
-    command = None if in_process else own_command_line(*words)
+    return own_command_line(*(one.info_name or "" for one in (context.parent, context) if one is not None))
+
+
+def _called(plan: Plan, assignment: Assignment | None, *, is_supervisor: bool) -> str:
+    """The name of this process in its lines."""
+    if assignment is None:
+        return plan.name or (SUPERVISOR if is_supervisor else ALONE)
+    return plan.name if plan.name and plan.processes == 1 else f"{plan.name or ALONE}-{assignment.slot}"
+
+
+def _start(plan: Plan, command: Sequence[str] | None, *, in_process: bool) -> int:
+    """Run the command as the one that somebody has called."""
     if command is not None:
         _announce(plan)
         return supervise(plan, command)

@@ -10,26 +10,28 @@ from .. import clock
 from ..explain import explain, relative
 from ..stored import FailedJob, StoredBatch, StoredChain
 from . import batches, documents
-from .lookup import find_job
+from .lookup import AnyJob, catch_of, find_job
 from .output import iso, show_facts, show_json, show_lines, show_table
 from .target import Target
 
 
 def show_chain(target: Target, chain: StoredChain, *, as_json: bool) -> None:
     """Show how far a chain is, and its links."""
+    job = find_job(target, chain.job_id)
     if as_json:
-        show_json({"connection": target.name, **documents.chain(chain, find_job(target, chain.job_id))})
+        show_json({"connection": target.name, **documents.chain(chain, job)})
         return
     now = clock.now()
+    stopped = "stopped " if isinstance(job, FailedJob) else ""
     show_facts(
         [
             ("chain", chain.id),
-            ("state", f"{chain.link} of {chain.total}"),
+            ("state", f"{stopped}at link {chain.link} of {chain.total}"),
             ("created at", f"{iso(chain.created_at)} ({relative(chain.created_at, now)})"),
         ]
     )
     click.echo()
-    show_table(("Link", "Job", "ID", "State"), _links(target, chain, now))
+    show_table(("Link", "Job", "ID", "State"), _links(target, chain, job, now))
 
 
 def show_batch(target: Target, batch: StoredBatch, *, as_json: bool) -> None:
@@ -79,13 +81,22 @@ def _since(batch: StoredBatch, now: float) -> str:
     return f"It was dispatched {relative(batch.created_at, now)}."
 
 
-def _links(target: Target, chain: StoredChain, now: float) -> Iterator[tuple[object, ...]]:
+def _links(target: Target, chain: StoredChain, job: AnyJob | None, now: float) -> Iterator[tuple[object, ...]]:
     for number in range(1, chain.link):
-        yield number, None, None, "done"
-    job = find_job(target, chain.job_id)
-    name = None if job is None else job.envelope.name
-    yield chain.link, name, chain.job_id, None if job is None else documents.whereabouts(job, now)
+        yield number, "", "", "done"  # nothing else is kept of it
+    yield chain.link, *_place(job, chain.job_id, now)
+    has_stopped = isinstance(job, FailedJob)
     for number, envelope in enumerate(chain.waiting, start=chain.link + 1):
-        yield number, envelope.name, envelope.id, "waits for the link before it"
+        waits = f"a retry of link {chain.link}" if has_stopped else "the link before it"
+        yield number, envelope.name, envelope.id, f"waits for {waits}"
     if chain.catch is not None:
         yield "catch", chain.catch.name, chain.catch.id, "waits for a failure"
+    elif has_stopped:
+        catch = catch_of(target, chain)
+        yield "catch", *(("", "", "has ended, or there was none") if catch is None else _place(catch, "", now))
+
+
+def _place(job: AnyJob | None, job_id: str, now: float) -> tuple[object, ...]:
+    if job is None:
+        return None, job_id, None
+    return job.envelope.name, job.envelope.id, documents.whereabouts(job, now)

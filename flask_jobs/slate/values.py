@@ -41,6 +41,8 @@ class Order(IntEnum):
     """When a signal comes, to cut short what runs."""
     LEAVE = 4
     """To end when its errands are run."""
+    RESTART = 8
+    """That this is for a restart."""
 
 
 @dataclass(frozen=True, slots=True)

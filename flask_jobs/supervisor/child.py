@@ -125,6 +125,17 @@ class Child:
         """What its lanes say."""
         return self.slate.views()
 
+    @property
+    def at_work(self) -> list[Held]:
+        """The jobs that it runs."""
+        return [view.under_way for view in self.views() if view.under_way is not None]
+
+    @property
+    def running(self) -> str:
+        """These jobs as the end of what is said of it."""
+        jobs = ", ".join(f"[job:{held.id}] {held.name}" for held in self.at_work)
+        return f"; it was running {jobs}" if jobs else ""
+
     def order(self, order: Order, *, wanted: bool = True) -> None:
         """Give it an order, or take it back."""
         self.slate.order(order, wanted=wanted)

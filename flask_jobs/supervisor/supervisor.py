@@ -15,6 +15,7 @@ from ..driver import Driver, Renewable
 from ..events import Events
 from ..options import WorkerDefaults
 from ..slate import Order, View
+from ..worker.farewell import waiting_for
 from ..worker.handlers import STOPS
 from ..worker.pause import pause
 from ..worker.settings import Stop
@@ -148,10 +149,11 @@ class Supervisor:
     def _obey(self) -> None:
         """Do what was asked for since the last turn, by signals, by the store or by the clock."""
         now = clock.monotonic()
+        # Also when it waits for something else already, without a limit.
+        if self._signals.stops and self._stopping in (None, Stop.RESTART, Stop.MAX_TIME):
+            self._stop(Stop.SIGNAL, grace=self._settings.grace)
         if self._stopping is None:
-            if self._signals.stops:
-                self._stop(Stop.SIGNAL, grace=self._settings.grace)
-            elif self._ear.heard is not None:
+            if self._ear.heard is not None:
                 self._stop(self._ear.heard, grace=None)
             elif self._settings.max_time is not None and now - self._began >= self._settings.max_time:
                 self._stop(Stop.MAX_TIME, grace=None)
@@ -167,13 +169,18 @@ class Supervisor:
             child.order(Order.PAUSE, wanted=self._was_paused)
 
     def _stop(self, reason: Stop, *, grace: float | None) -> None:
-        self._stopping = reason
+        at_work, self._stopping = sum(len(child.at_work) for child in self._children()), reason
         self._hurry_at = float("inf") if grace is None else clock.monotonic() + grace
         self._manager.stopping()
         for child in self._children():
             # Also in writing, for a job may have shut out the signal, and nobody is to take another one after it.
+            child.order(Order.RESTART, wanted=reason is Stop.RESTART)
             child.order(Order.LEAVE)
             child.terminate()
+        if at_work and grace != 0:
+            by_signal = reason is Stop.SIGNAL
+            why = "" if by_signal else reason.value
+            log.note(logger, logging.INFO, waiting_for(at_work, grace=grace, why=why, again=by_signal))
 
     def _hurry(self) -> None:
         self._is_hurried = True
@@ -218,7 +225,7 @@ class Supervisor:
 
     def _kill(self, child: Child, why: Kill) -> None:
         if child.why_killed is None:
-            logger.warning("Worker %d (pid %d) is ended: %s.", child.slot, child.pid, why.value)
+            logger.warning("Worker %d (pid %d) is ended: %s%s.", child.slot, child.pid, why.value, child.running)
         child.kill(why)
 
     def _is_up(self) -> None:
@@ -260,7 +267,7 @@ class Supervisor:
         # A stop may meet a process that is still too young to hear it politely, or does nothing any more.
         is_expected = ended.code in _POLITE and (not child.has_been_ready or estate.is_empty)
         if stop is None and why is None and not is_expected:
-            logger.warning("Worker %d (pid %d) %s.", slot.number, child.pid, estate.cause)
+            logger.warning("Worker %d (pid %d) %s%s.", slot.number, child.pid, estate.cause, child.running)
         if not child.has_been_ready and ended.code not in _POLITE:
             self._failed_to_start(is_its_own_doing=ended.code >= 0)
         what = after(stop=stop, was_ready=child.has_been_ready, lived=lived, had_work=had_work)

@@ -25,7 +25,6 @@ from ..options import JobOptions, WorkerDefaults, resolve
 from ..outcome import Died, Done, Interrupted, Outcome, Skipped, TimedOut
 from ..slate import LEFT, Held, State, View
 from ..threads import start_deaf
-from ..worker.alarm import time_is_up
 from ..worker.pause import Outage, pause
 from ..worker.telling import LEASE_PASSED, Teller
 from .leases import delivery
@@ -80,13 +79,17 @@ class Estate:
                 return Skipped("it ended quietly, and its worker with it")
             case State.ENTERED | State.STARTED if view.number in self.timed_out:
                 limit = 0.0 if view.running is None else view.running.limit
-                return TimedOut(limit, JobTimeout(time_is_up(limit)))
+                return TimedOut(limit, JobTimeout(_did_not_end(limit)), ended=True)
             case State.STARTED if not self.on_purpose:
                 return Died(WorkerDied(f"The worker process {self.cause} while the job ran."))
             case State.ENTERED | State.STARTED:
                 return Interrupted(f"the worker process {self.cause}")
             case _:
                 return None
+
+
+def _did_not_end(limit: float) -> str:
+    return f"The attempt did not react to its time limit of {limit:g} s, so its worker process was ended."
 
 
 def _may_be_untold(view: View, held: Held) -> bool:

@@ -3,6 +3,7 @@
 from .alarm import Cutter
 from .assignment import Assignment, Supervised
 from .crew import Crew
+from .farewell import Bench, Farewell
 from .loop import Worker
 from .memory import too_much
 from .ordering import check_ordering, margin
@@ -12,8 +13,10 @@ from .signals import PauseSignals
 
 __all__ = [
     "Assignment",
+    "Bench",
     "Crew",
     "Cutter",
+    "Farewell",
     "PauseSignals",
     "Post",
     "Stop",

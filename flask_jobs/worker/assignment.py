@@ -126,6 +126,7 @@ class Supervised:
                 lane=self._slate.lane(number),
                 is_held_back=lambda: self._slate.is_ordered(Order.PAUSE) or self._is_held_back(),
                 why_leave=self._reason,
+                why_told=self._why_told,
                 is_hurried=lambda: self._slate.is_ordered(Order.HURRY),
                 errands=self._lifeline.errands if number == 0 else deque(),
                 errand_is_run=self._slate.count_errand,
@@ -149,7 +150,10 @@ class Supervised:
     def _reason(self) -> Stop | None:
         if self._lifeline.is_cut:
             return Stop.ORPHANED
-        return Stop.SIGNAL if self._slate.is_ordered(Order.LEAVE) else self._why_leave()
+        return self._why_told() if self._slate.is_ordered(Order.LEAVE) else self._why_leave()
+
+    def _why_told(self) -> Stop:
+        return Stop.RESTART if self._slate.is_ordered(Order.RESTART) else Stop.SIGNAL
 
     def _go_on_alone(self, crew: Crew) -> None:
         """Bring to an end what runs, with leases renewed from here, but for no longer than the grace."""

@@ -51,7 +51,7 @@ class Crew:
         self._settings = settings
         self._members: list[_Member] = []
         self._only: Worker | None = None
-        self._is_hurried = posts[0].is_hurried
+        self._is_hurried, self._hear = posts[0].is_hurried, posts[0].hear
         self._leaving: Stop | None = None
         posts = [replace(post, why_leave=self._why_leave(post.why_leave)) for post in posts]
         if len(posts) == 1 and can_alarm():
@@ -74,7 +74,7 @@ class Crew:
         """Take jobs until there is a reason to stop, and return it."""
         if self._only is not None:
             return self._only.run()
-        handlers = Handlers(self._stop, self._hurry, self._is_hurried)
+        handlers = Handlers(self._heed, self._hurry, self._is_hurried)
         with handlers:
             for number, member in enumerate(self._members, 1):
                 member.start(f"{name}-{number}")
@@ -85,6 +85,10 @@ class Crew:
                     member.alarm.tick()
                 self._take_along()
         return self._outcome()
+
+    def _heed(self) -> None:
+        self._stop()
+        self._hear()
 
     def _stop(self) -> None:
         for member in self._members:

@@ -59,7 +59,7 @@ class Worker:
         self._lane = self._post.lane
         self._told = WorkerEvents(events.app, events.connection)
         self._alarm = Alarm() if alarm is None else alarm
-        self._handlers = Handlers(self.stop, self._alarm.interrupt, self._post.is_hurried)
+        self._handlers = Handlers(self._hear, self._alarm.interrupt, self._post.is_hurried)
         timer = ending_forks(self._alarm)
         self._renewal = Renewal(
             driver,
@@ -101,6 +101,10 @@ class Worker:
         """Make the worker end after its current job. Safe to call from any thread and any signal handler."""
         self._is_stopping = True
 
+    def _hear(self) -> None:
+        self.stop()
+        self._post.hear()
+
     def hurry(self) -> None:
         """Cut short what runs, and end. Called in the main thread only."""
         self._is_stopping = True
@@ -119,15 +123,15 @@ class Worker:
                 self._turn()
             if reason is Stop.STORE_AWAY:
                 logger.error("Giving up: the store has been away for %.1f s.", self._outage.seconds)
-            self._told.stopping(self._settings.queues, reason=reason.value)
             self._settle_the_rest()
+            self._told.stopping(self._settings.queues, reason=reason.value)
             self._run_last_errands()
         return Stop.INTERRUPTED if self._was_cut_short else reason
 
     def _reason_to_stop(self) -> Stop | None:
         settings = self._settings
         if self._is_stopping:
-            return Stop.SIGNAL
+            return self._post.why_told()
         if settings.max_jobs is not None and self._jobs >= settings.max_jobs:
             return Stop.MAX_JOBS
         if settings.max_time is not None and self._age() >= settings.max_time:

@@ -47,15 +47,18 @@ class Post:
     """What surrounds one worker; alone in its process, nothing does.
 
     `lane` is where it notes what it holds. `is_held_back` says whether it is to take no job for now, `why_leave` why
-    it is to end after its current job, if it is, and `is_hurried` whether a signal means to cut it short (None: the
-    second one does). `errands` are ids of failed jobs whose `failed()` method is still to be called;
-    `errand_is_run` takes note of each. `allowance` is shared with the workers beside it.
+    it is to end after its current job, if it is, `why_told` why a signal asks for that, and `is_hurried` whether one
+    means to cut it short (None: the second one does). `hear` is called by the handler of each such signal. `errands`
+    are ids of failed jobs whose `failed()` method is still to be called; `errand_is_run` takes note of each.
+    `allowance` is shared with the workers beside it.
     """
 
     lane: NoLane = field(default_factory=NoLane)
     is_held_back: Callable[[], bool] = lambda: False
     why_leave: Callable[[], Stop | None] = lambda: None
+    why_told: Callable[[], Stop] = lambda: Stop.SIGNAL
     is_hurried: Callable[[], bool] | None = None
+    hear: Callable[[], None] = lambda: None
     errands: deque[str] = field(default_factory=deque)
     errand_is_run: Callable[[], None] = lambda: None
     allowance: Allowance = field(default_factory=Allowance)

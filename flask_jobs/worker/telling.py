@@ -52,6 +52,7 @@ class Teller:
                     delay=delay,
                     reason=settlement.entry.reason,
                     error=getattr(attempt.outcome, "error", None),
+                    is_expected=attempt.job is not None or isinstance(attempt.outcome, Interrupted | TimedOut),
                 )
             case Fail():
                 error = policy.failure(attempt.outcome, settlement.error)

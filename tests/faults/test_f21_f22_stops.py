@@ -41,6 +41,7 @@ def test_f21_a_second_ctrl_c_puts_the_job_back_at_once_and_uncharged(site: Site)
     wait_for(lambda: site.ledger("begin"))
 
     worker.send(signal.SIGINT)
+    wait_for(lambda: "Stopping: waiting for 1 running job; a second signal cuts it short.\n" in worker.log)
     time.sleep(1)
     still_there = worker.is_alive
     worker.send(signal.SIGINT)
@@ -86,3 +87,18 @@ def test_f22_an_idle_worker_leaves_within_a_second(site: Site) -> None:
 
     assert worker.ended(5) == 0
     assert time.monotonic() - told < 1
+    assert "Stopping" not in worker.log
+
+
+def test_each_job_in_the_threads_of_a_worker_is_waited_for(site: Site) -> None:
+    site.dispatch(Gated("one"), Gated("two"))
+    worker = site.work("--threads", "3")
+    wait_for(lambda: len(site.ledger("begin")) == 2)
+
+    worker.send(signal.SIGTERM)
+    wait_for(lambda: "Stopping: waiting for 2 running jobs; a second signal cuts them short.\n" in worker.log)
+    for label in ("one", "two"):
+        site.open_gate(label, 1)
+
+    assert worker.ended() == 0
+    assert worker.log.count("Stopping") == 1

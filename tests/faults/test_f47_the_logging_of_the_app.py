@@ -104,7 +104,7 @@ def test_f47_without_any_logging_the_lines_of_a_real_worker_go_to_stderr(site: S
 
     assert worker.ended() == 0
     assert worker.output == ""
-    assert [line for line in worker.lines("DEBUG") if "reserved" in line]
+    assert [line for line in worker.lines("DEBUG") if line.endswith(") running")]
     assert [line for line in worker.lines("INFO") if "processed" in line]
     assert "swordfish" not in worker.log
 

@@ -60,7 +60,7 @@ TRANSITIONS = [
     ),
     (
         events.job_released,
-        lambda e: e.released(HELD, job=None, delay=5, reason="unknown"),
+        lambda e: e.released(HELD, job=None, delay=5, reason="unknown", is_expected=False),
         2,
         {"job": None, "delay": 5, "reason": "unknown", "error": None},
         "WARNING",

@@ -92,7 +92,7 @@ def entry(event: Event, reason: str = "because") -> Entry:
         (
             stored(State.RESERVED, counters=Counters(attempts=2), leased_until=NOW + 60),
             None,
-            "Attempt 2 is with a worker, which holds its lease for another 60 s.",
+            "Attempt 2 is running; its worker holds the lease for another 60 s.",
         ),
         (
             stored(State.RESERVED, counters=Counters(attempts=2), leased_until=NOW - 60),

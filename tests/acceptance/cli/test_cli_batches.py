@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import datetime as dt
+import re
 from typing import Any
+
+import pytest
 
 from flask_jobs import Job
 
@@ -27,6 +31,22 @@ def test_batches_are_listed_newest_first_with_their_counts(shop: Any) -> None:
     assert first in table
     assert "May" in table
     assert shop.json("batches", "--before", second, "--limit", "1")["batches"][0]["id"] == first
+
+
+def test_the_state_of_a_batch_is_said_in_words(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    running, cancelled = batch(shop, "a"), batch(shop, "b")
+    with shop.app.app_context():
+        shop.module.jobs.driver().cancel_batch(cancelled)
+    began = dt.datetime.fromisoformat(shop.json("show", running)["created_at"]).timestamp()
+    monkeypatch.setattr("flask_jobs.clock.now", lambda: began + 15.1)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    table = shop.invoke("batches").stdout
+    shown = [" ".join(shop.invoke("show", one).stdout.splitlines()[2].split()) for one in (running, cancelled)]
+
+    assert "running for 15 s" in table
+    assert shown[0] == "state running for 15 s"
+    assert re.fullmatch(r"state cancelled 1\d s ago", shown[1])
 
 
 def test_there_may_be_no_batches(shop: Any) -> None:

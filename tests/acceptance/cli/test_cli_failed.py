@@ -230,6 +230,24 @@ def test_a_document_is_whole_even_if_the_store_fails_half_way(shop: Any) -> None
     assert failed_ids(shop) == [other]
 
 
+def test_a_retry_of_all_that_matches_says_if_nothing_does(shop: Any) -> None:
+    shop.fail(1)
+
+    for options in (["--name", "nosuch"], ["all", "--queue", "nosuch"]):
+        result = shop.invoke("retry", *options)
+
+        assert (result.exit_code, result.output) == (0, "No failed job matches.\n")
+
+
+def test_what_is_asked_is_asked_of_the_jobs_that_are_there(shop: Any) -> None:
+    (failed,), waiting_one = shop.fail(1), shop.dispatch(shop.module.Note("x"))
+
+    forget, cancel = shop.invoke("forget", UNKNOWN, failed), shop.invoke("cancel", UNKNOWN, waiting_one)
+
+    assert "This would delete 1 failed job from" in forget.stderr
+    assert "This would delete 1 waiting job from" in cancel.stderr
+
+
 def test_forget_deletes_and_does_the_rest_beside_an_unknown_id(shop: Any) -> None:
     first, second, third = shop.fail(3)
 

@@ -32,9 +32,9 @@ def test_status_shows_each_queue_and_how_many_have_failed(shop: Any) -> None:
         "connection": "database",
         "driver": "database",
         "queues": [
-            {"queue": "default", "ready": 0, "delayed": 0, "reserved": 0, "paused": False, "paused_until": None},
-            {"queue": "mail", "ready": 1, "delayed": 1, "reserved": 1, "paused": False, "paused_until": None},
-            {"queue": "reports", "ready": 0, "delayed": 0, "reserved": 0, "paused": True},
+            {"queue": "default", "ready": 0, "delayed": 0, "running": 0, "paused": False, "paused_until": None},
+            {"queue": "mail", "ready": 1, "delayed": 1, "running": 1, "paused": False, "paused_until": None},
+            {"queue": "reports", "ready": 0, "delayed": 0, "running": 0, "paused": True},
         ],
         "failed": 2,
     }
@@ -87,7 +87,7 @@ def test_list_shows_only_the_queue_and_state_that_are_asked_for(shop: Any) -> No
         return [job["id"] for job in shop.json("list", *options)["jobs"]]
 
     assert listed("--queue", "default") == [running, late]
-    assert listed("--state", "reserved") == [running]
+    assert listed("--state", "running") == [running]
     assert listed("--state", "delayed", "--queue", "mail") == []
 
 
@@ -201,7 +201,7 @@ def test_show_tells_where_a_running_job_is(shop: Any) -> None:
 
     document = shop.json("show", job_id)
 
-    assert (document["state"], document["attempts"]) == ("reserved", 1)
+    assert (document["state"], document["attempts"]) == ("running", 1)
     assert document["leased_until"] > document["pushed_at"]
     assert "running, lease ends in " in shop.invoke("show", job_id).stdout
 

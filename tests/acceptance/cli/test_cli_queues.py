@@ -19,6 +19,7 @@ NO_QUEUES = ["a:b", "a b", "名前", "u\u0308ni", "\u00fcni", "x" * 81, "", "*",
         ["retry", "--queue"],
         ["flush", "--force", "--queue"],
         ["clear", "--force", "--queue"],
+        ["clear", "--force"],
         ["dispatch", "shop.note", "--field", "text=x", "--queue"],
         ["pause"],
         ["resume"],
@@ -84,6 +85,34 @@ def test_clear_goes_in_portions_and_tells_how_far_it_is(shop: Any) -> None:
     assert result.stderr == "1,000 jobs deleted …\n"
 
 
+def test_clear_takes_the_queue_as_pause_does_and_refuses_to_be_told_twice(shop: Any) -> None:
+    kept = shop.dispatch(shop.module.Note("x"))
+    shop.dispatch(shop.module.Note("x"), queue="mail")
+
+    twice = shop.invoke("clear", "mail", "--queue", "default", "--force")
+    once = shop.invoke("clear", "mail", "--force")
+
+    assert (twice.exit_code, once.stdout) == (2, "1 job deleted from queue mail.\n")
+    assert [job["id"] for job in shop.json("list")["jobs"]] == [kept]
+
+
+def test_there_is_no_question_where_there_is_nothing_to_delete(shop: Any) -> None:
+    running = shop.dispatch(shop.module.Note("x"))
+    shop.reserve()
+
+    cleared, cancelled, forgotten = (
+        shop.invoke(*words) for words in (["clear"], ["cancel", running], ["forget", running])
+    )
+
+    assert (cleared.exit_code, cleared.output) == (0, "0 jobs deleted from queue default.\n")
+    assert (cancelled.exit_code, cancelled.output) == (
+        1,
+        f"Error: {running} is running: it cannot be cancelled any more.\n",
+    )
+    assert forgotten.output == f"Error: No failed job has the id '{running}' on connection 'database'.\n"
+    assert forgotten.exit_code == 1
+
+
 def test_cancel_removes_waiting_jobs_and_complains_of_the_rest(shop: Any) -> None:
     running = shop.dispatch(shop.module.Note("x"))
     shop.reserve()
@@ -95,7 +124,7 @@ def test_cancel_removes_waiting_jobs_and_complains_of_the_rest(shop: Any) -> Non
     assert result.exit_code == 1
     assert result.stdout == f"{first} cancelled\n{second} cancelled\n"
     assert f"No waiting job has the id '{UNKNOWN}'" in result.stderr
-    assert f"{running} is with a worker" in result.stderr
+    assert f"{running} is running: it cannot be cancelled any more." in result.stderr
     assert [job["id"] for job in shop.json("list")["jobs"]] == [running]
 
 

@@ -46,7 +46,9 @@ def test_a_worker_runs_what_waits_and_says_so_on_stderr(shop: Any) -> None:
     first, *lines = result.stderr.splitlines()
     assert first.startswith("Worker (pid ")
     assert first.endswith(") on connection database, queues default.")
-    assert any(f"INFO    [job:{job_id}] shop.note (queue default, attempt 1) processed" in line for line in lines)
+    assert any(
+        f"INFO    worker-1 [job:{job_id}] shop.note (queue default, attempt 1) processed" in line for line in lines
+    )
     assert not any("secret" in line for line in lines)
 
 
@@ -164,6 +166,26 @@ def test_the_name_of_a_worker_stands_in_its_lines(shop: Any) -> None:
     assert "INFO    100% w1 worker started on database" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ([], {"worker-1"}),
+        (["--in-process"], {"worker"}),
+        (["--processes", "2"], {"worker-1", "worker-2"}),
+        (["--processes", "2", "--name", "w"], {"w-1", "w-2"}),
+    ],
+)
+def test_a_worker_that_was_given_no_name_has_one(shop: Any, options: list[str], names: set[str]) -> None:
+    with shop.running("work", "--json", *options) as process:
+        told: list[str] = []
+        while len(set(told)) < len(names):
+            told.append(json.loads(process.stdout.readline())["worker"])
+        process.send_signal(signal.SIGTERM)
+        lines = process.stderr.read().splitlines()
+
+    assert set(told) == {line.split()[2] for line in lines if "worker started on" in line} == names
+
+
 def test_what_an_error_says_cannot_steer_the_terminal_of_a_worker(shop: Any) -> None:
     shop.dispatch(shop.module.Boom())
 
@@ -189,8 +211,8 @@ def test_f47_a_worker_leaves_the_logging_of_an_app_alone(shop: Any, verbose: lis
     assert "processed" not in result.stderr
 
 
-@pytest.mark.parametrize(("verbose", "reserved"), [([], 0), (["--verbose"], 1)])
-def test_f47_without_any_logging_the_lines_are_readable_on_stderr(shop: Any, verbose: list[str], reserved: int) -> None:
+@pytest.mark.parametrize(("verbose", "running"), [([], 0), (["--verbose"], 1)])
+def test_f47_without_any_logging_the_lines_are_readable_on_stderr(shop: Any, verbose: list[str], running: int) -> None:
     shop.dispatch(shop.module.loggers())
 
     result = shop.flask("work", "--stop-when-empty", *verbose)
@@ -199,7 +221,7 @@ def test_f47_without_any_logging_the_lines_are_readable_on_stderr(shop: Any, ver
     assert within[""][0] == []
     assert within["flask_jobs"][0] == ["StreamHandler"]
     assert within["flask_jobs.lifecycle"][0] == []
-    assert result.stderr.count(") reserved") == reserved
+    assert result.stderr.count(") running") == running
     assert result.stderr.count(") processed") == 1
 
 

@@ -29,9 +29,26 @@ def test_the_id_of_a_chain_shows_its_links_and_how_far_it_is(shop: Any) -> None:
     assert (document["job"]["name"], document["job"]["state"]) == ("shop.note", "ready")
     assert [link["name"] for link in document["waiting"]] == ["shop.boom"]
     assert document["catch"]["name"] == "shop.note"
-    assert shown[:2] == [["chain", answer.chain], ["state", "2", "of", "3"]]
-    assert [" ".join(row[:2]) for row in shown[-4:]] == ["1 -", "2 shop.note", "3 shop.boom", "catch shop.note"]
+    assert shown[:2] == [["chain", answer.chain], ["state", "at", "link", "2", "of", "3"]]
+    assert [" ".join(row[:2]) for row in shown[-4:]] == ["1 done", "2 shop.note", "3 shop.boom", "catch shop.note"]
     assert shown[-3][2:5] == [document["job"]["id"], "ready", "for"]
+
+
+def test_a_chain_that_has_stopped_shows_where_and_what_became_of_its_catch(shop: Any) -> None:
+    note = shop.module.Note
+    answer = chain(shop, shop.module.Boom(), note("b"), catch=note("sorry"))
+    shop.invoke("work", "--once", "--tries", "1")
+    (sorry,) = shop.json("list")["jobs"]
+
+    stopped = shop.invoke("show", answer.chain).stdout.splitlines()
+    shop.invoke("work", "--once")
+    later = shop.invoke("show", answer.chain).stdout.splitlines()
+
+    assert stopped[1].split() == ["state", "stopped", "at", "link", "1", "of", "2"]
+    assert stopped[-2].split()[1::2] == ["shop.note", "waits", "a", "of", "1"]
+    assert stopped[-2].endswith("waits for a retry of link 1")
+    assert stopped[-1].split()[:4] == ["catch", "shop.note", sorry["id"], "ready"]
+    assert (shop.notes, later[-1].split(maxsplit=1)) == (["boom", "sorry"], ["catch", "has ended, or there was none"])
 
 
 def test_explain_says_at_which_link_a_chain_has_stopped_and_why(shop: Any) -> None:

@@ -26,7 +26,9 @@ def test_f01_the_job_of_a_killed_worker_runs_again_without_waiting_for_its_lease
 
     assert [(line["job"], line["attempt"]) for line in site.ledger("begin")] == [(job_id, 1), (job_id, 2)]
     assert site.ledger("begin", attempt=2)[0]["pid"] != first["pid"]
-    assert [line for line in worker.lines("WARNING") if "SIGKILL" in line]
+    died, released = worker.lines("WARNING")
+    assert died.endswith(f"was ended by signal 9 (SIGKILL); it was running [job:{job_id}] faults.hard.")
+    assert f"WARNING supervisor [job:{job_id}] faults.hard (queue default, attempt 1) released" in released
     wait_for(lambda: len(worker.children) == 2)
 
 

@@ -13,6 +13,7 @@ from tests.faults.app import Gated, Row
 from tests.faults.hard_jobs import Hard, HardToPutOff, Lifting
 from tests.faults.workers import Site, wait_for
 
+NO_REACTION = "The attempt did not react to its time limit of 1 s, so its worker process was ended."
 HARD = ["hold", "lock", "swallow errors", "swallow all"]
 
 
@@ -47,6 +48,10 @@ def test_f16_a_limit_ends_native_code_waits_for_locks_and_whatever_swallows_it(s
             assert hook["error"] == "JobTimeout"
             # What can be interrupted at all is so in its process, which has its hooks to call then.
             assert (hook["pid"] == begun["pid"]) == (ids[failed.envelope.id] in ("lock", "swallow errors"))
+            if ids[failed.envelope.id] in ("hold", "swallow all"):
+                assert failed.error.message == NO_REACTION == hook["message"]
+                ended = f"(pid {begun['pid']}) is ended: a job did not end at its time limit; it was running "
+                assert f"{ended}[job:{failed.envelope.id}] faults.hard." in worker.log
         wait_for(lambda: {failed.hook for failed in site.failed()} == {Hook.RAN})
         assert all(0.9 < seconds < 1 + 2 + 2 for seconds in took.values()), took
         assert set(took) == set(HARD)
@@ -84,6 +89,8 @@ def test_f17_the_last_attempt_that_times_out_is_recorded_at_once(site: Site) -> 
         assert failed.error.type.endswith("JobTimeout")
         assert failed.failed_at - begun[-1]["at"] < 5
         assert [line["error"] for line in site.ledger("hook", way=way, tries=tries)] == ["JobTimeout"]
+        (told,) = {entry.reason for entry in failed.history}
+        assert told == "reached its limit of 1 s" + ", and its worker process was ended" * (way == "swallow all")
     assert site.ledger("end") == []
 
 

@@ -32,6 +32,8 @@ def test_f21_ctrl_c_lets_the_job_and_what_it_started_complete(site: Site) -> Non
     assert ended["at"] - begun["at"] > 3
     assert site.sizes() == (1, 0, 0, 0)
     assert "Traceback" not in busy.log + idle.log
+    assert [worker.log.count("Stopping: ") for worker in (busy, idle)] == [1, 0]
+    assert busy.log.index("processed in") < busy.log.index("worker stops on database: it was told to stop")
 
 
 @pytest.mark.parametrize("way", ["sleep", "swallow all"])
@@ -41,7 +43,8 @@ def test_f21_a_second_ctrl_c_puts_the_job_back_uncharged(site: Site, way: str) -
     wait_for(lambda: site.ledger("begin"))
 
     worker.send(signal.SIGINT)
-    time.sleep(0.5)
+    said = "Stopping: waiting up to 30 s for 1 running job; a second signal cuts it short.\n"
+    wait_for(lambda: said in worker.log)
     still_there = worker.is_alive
     worker.send(signal.SIGINT)
     code = worker.ended(8)
@@ -53,6 +56,9 @@ def test_f21_a_second_ctrl_c_puts_the_job_back_uncharged(site: Site, way: str) -
     assert site.sizes() == (1, 0, 0, 0)
     assert worker.log.count("Traceback") == 0
     assert site.ledger("end") == []
+    (released,) = [line for line in worker.log.splitlines() if "released" in line]
+    who = "worker-1" if way == "sleep" else "supervisor"
+    assert f" INFO    {who} [job:{job_id}] faults.hard (queue default, attempt 1) released" in released
 
 
 @pytest.mark.slow

@@ -46,6 +46,23 @@ def test_a_restart_ends_the_command_after_the_current_job(site: Site) -> None:
     assert still_there
     assert len(site.ledger("end", label="one")) == 1
     assert site.sizes() == (1, 0, 0, 0)
+    assert "Stopping because a restart was asked for: waiting for 1 running job.\n" in worker.log
+    assert "worker stops on database: a restart was asked for" in worker.log
+    assert "told to stop" not in worker.log
+
+
+def test_a_signal_amid_a_restart_is_a_stop_with_its_grace(site: Site) -> None:
+    worker = site.supervise("--grace", "0.5", "--processes", "2").started()
+    site.dispatch(Gated("one"), Gated("two"))
+    wait_for(lambda: len(site.ledger("begin")) == 2)
+    site.command("restart")
+    wait_for(lambda: "a restart was asked for: waiting for 2 running jobs.\n" in worker.log)
+
+    worker.process.send_signal(signal.SIGTERM)
+
+    assert worker.ended(20) == 1
+    assert "Stopping: waiting up to 0.5 s for 2 running jobs; a second signal cuts them short.\n" in worker.log
+    assert site.sizes() == (2, 0, 0, 0)
 
 
 def test_an_app_in_maintenance_gives_out_jobs_only_by_force(site: Site) -> None:
