@@ -40,6 +40,7 @@ COMMON: Mapping[str, object] = {
     "retry_after": 90.0,
     "renew": True,
     "after_commit": True,
+    "prefetch": "auto",
     "remember_ids": 3600.0,
     "clock": None,
 }
@@ -50,7 +51,8 @@ class ConnectionSettings:
     """One connection's settings.
 
     `retry_after` is the length of a lease and `remember_ids` how long ids are known, both in seconds. `clock` is
-    None where nothing is said: the store's, or this host's while the app is TESTING. `options` are the driver's own.
+    None where nothing is said: the store's, or this host's while the app is TESTING. `prefetch` is how many short jobs
+    a worker may take at a time, None for as many as it sees fit. `options` are the driver's own.
     """
 
     name: str
@@ -59,6 +61,7 @@ class ConnectionSettings:
     retry_after: float
     renew: bool
     after_commit: bool
+    prefetch: int | None
     remember_ids: float
     clock: Clock | None
     options: Mapping[str, object]
@@ -181,6 +184,7 @@ def _settings(name: str, where: str, merged: Mapping[str, Any], own: Collection[
         retry_after=retry_after,
         renew=_flag(merged["renew"], f"{where}['renew']"),
         after_commit=_flag(merged["after_commit"], f"{where}['after_commit']"),
+        prefetch=_prefetch(merged["prefetch"], f"{where}['prefetch']"),
         remember_ids=_checked(seconds, merged["remember_ids"], f"{where}['remember_ids']"),
         clock=merged["clock"],
         options={key: merged[key] for key in own if key in merged},
@@ -193,6 +197,14 @@ def _checked(check: Callable[..., Any], value: object, what: str) -> Any:
     except InvalidArgument as error:
         message = str(error)
         raise ConfigurationError(message if what in message else f"{what}: {message}") from None
+
+
+def _prefetch(value: object, what: str) -> int | None:
+    if value == "auto":
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    raise ConfigurationError(f'{what} is "auto" or how many short jobs a worker may take at a time, not {value!r}.')
 
 
 def _flag(value: object, what: str) -> bool:

@@ -58,6 +58,9 @@ class Job:
     fail_on_timeout: bool = False
     """Whether a timeout fails the job at once."""
 
+    prefetch: int | None = None
+    """1: a worker never takes it along with other short jobs; None: as the connection says."""
+
     max_releases: int | None = None
     """How often the job may be put back without its body having run."""
 

@@ -41,7 +41,8 @@ class JobOptions:
     """The options of one job as they hold for one attempt.
 
     `sets_attempts` says that the job itself set `max_attempts`, so that it holds beside a deadline as well.
-    `timeout` 0 means no limit. `backoff`: pauses by attempt, a method to ask, or None for the default.
+    `timeout` 0 means no limit. `backoff`: pauses by attempt, a method to ask, or None for the default. `prefetch` 1: it
+    is never taken along with others.
     """
 
     max_attempts: int = 3
@@ -52,6 +53,7 @@ class JobOptions:
     timeout: float = 60.0
     fail_on_timeout: bool = False
     backoff: Pauses = None
+    prefetch: int | None = None
 
     def pinned(self, attempt: int) -> JobOptions:
         """The same, with a backoff method replaced by what it answers for this attempt.
@@ -140,6 +142,14 @@ def _some_or_none(value: object, *, what: str) -> int | None:
     return _count_or_none(value, what=what)
 
 
+def _one_or_none(value: object, *, what: str) -> int | None:
+    if value is None:
+        return None
+    if value == 1 and not isinstance(value, bool):
+        return 1
+    raise InvalidArgument(f"{what} must be 1, for a job that is never taken along with others, or None, not {value!r}.")
+
+
 def _seconds_or_none(value: object, *, what: str) -> float | None:
     return None if value is None else seconds(value, what=what)
 
@@ -167,6 +177,7 @@ _CHECKS: Mapping[str, Callable[..., Any]] = {
     "max_interruptions": _count_or_none,
     "timeout": _seconds_or_none,
     "fail_on_timeout": _flag,
+    "prefetch": _one_or_none,
     "backoff": _pauses,
 }
 _NAMES = frozenset(_CHECKS)

@@ -136,6 +136,7 @@ def work(
         give_up_after=give_up_after or None,
         renew=is_renewed,
         retry_after=retry_after,
+        prefetch=target.settings.prefetch,
     )
     _check(target, settings)
     plan = Plan(

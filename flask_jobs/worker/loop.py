@@ -1,4 +1,4 @@
-"""The worker: takes one job after the other from a driver until there is a reason to stop."""
+"""The worker: takes jobs from a driver, one after the other, until there is a reason to stop."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from ..outcome import Interrupted, TimedOut
 from ..slate import State
 from .alarm import Alarm, Cutter
 from .forks import ending_forks
+from .hand import Hand
 from .handlers import Handlers
 from .hooks import Hooks
+from .means import MOST, Means
 from .pause import Outage, pause
 from .post import Post
-from .processor import Delivery, Processor, Verdict
+from .processor import Delivery, Processor
 from .renewal import Renewal
 from .settings import Stop, WorkerSettings
+from .settler import Settler
 from .telling import Teller
 
 logger = logging.getLogger(__name__)
-
-_ROOM = Room(limit=1)
 
 # A driver that says "now" and then has nothing is asked again no sooner than this.
 _SHORTEST_WAIT = 0.005
@@ -79,16 +80,23 @@ class Worker:
             jitter=jitter,
         )
         self._hooks = Hooks(driver, executor, timer=timer, defaults=settings.defaults, lane=self._lane)
-        self._teller = Teller(events, self._hooks.call)
         self._outage = Outage()
-        self._finished: list[Verdict] = []
-        self._lost_token: str | None = None
+        self._settler = Settler(
+            driver,
+            self._lane,
+            Teller(events, self._hooks.call),
+            self._outage,
+            is_hurried=lambda: self._alarm.is_interrupted,
+        )
+        # Alone, nobody would know what of several it had finished when it died.
+        self._most = min(MOST, settings.prefetch or MOST) if self._lane.is_watched and not settings.once else 1
+        self._means = Means()
+        self._hand = Hand(driver, self._lane, self._settler, let_go=self._let_go)
         self._is_stopping = False
         self._is_idle = False
         self._has_looked = False
         self._was_cut_short = False
         self._has_timed_out = False
-        self._leaves_work = False
         self._jobs = 0
         self._began = 0.0
 
@@ -123,10 +131,11 @@ class Worker:
                 self._turn()
             if reason is Stop.STORE_AWAY:
                 logger.error("Giving up: the store has been away for %.1f s.", self._outage.seconds)
+            self._hand.end()
             self._settle_the_rest()
             self._told.stopping(self._settings.queues, reason=reason.value)
             self._run_last_errands()
-        return Stop.INTERRUPTED if self._was_cut_short else reason
+        return Stop.INTERRUPTED if self._was_cut_short or self._settler.was_cut_short else reason
 
     def _reason_to_stop(self) -> Stop | None:
         settings = self._settings
@@ -163,15 +172,16 @@ class Worker:
         self._handlers.insist()
         try:
             self._run_errands()
-            if self._is_held_back() or not self._post.allowance.take():
+            allowed = 0 if self._post.is_held_back() else self._post.allowance.take(self._wanted())
+            if not allowed:
                 self._hold_back()
                 return
-            popped, deliveries = self._next_allowed()
+            popped = self._next(allowed)
             for reclaimed in popped.reclaimed:
                 self._events.lease_expired(reclaimed)
-            for delivery in deliveries:
-                self._work(delivery)
-            if not deliveries:
+            if popped.reservations:
+                self._work_through()
+            else:
                 self._rest(popped)
         except (ConnectionLost, StoreRefused) as error:
             self._outage.has(error)
@@ -179,58 +189,48 @@ class Worker:
         except Exception:  # a bug in a driver or in here must not take down what may work at the next turn
             log.complain(logger, "A turn of the worker failed; going on.")
             pause(self._outage.next_pause(), until=lambda: self._is_stopping)
-
-    def _is_held_back(self) -> bool:
-        return self._post.is_held_back() or self._post.allowance.is_spent
-
-    def _next_allowed(self) -> tuple[Popped, list[Delivery]]:
-        """What is next, at the expense of the allowance if there is something."""
-        deliveries: list[Delivery] = []
-        try:
-            popped, deliveries = self._next()
-            return popped, deliveries
         finally:
-            if not deliveries:
-                self._post.allowance.give_back()
+            self._hand.drop()
 
-    def _next(self) -> tuple[Popped, list[Delivery]]:
+    def _wanted(self) -> int:
+        """How many jobs it may still take at a time."""
+        limits = (self._settings.max_jobs, self._settings.recycle_after)
+        return min([self._most, *(limit - self._jobs for limit in limits if limit is not None)])
+
+    def _next(self, allowed: int) -> Popped:
         """Settle what is finished and take what is next."""
-        self._recover_what_was_lost()
-        token, asked = new_id(), clock.monotonic()
-        self._lane.asking(token)
-        answer = self._ask(token)
-        received = clock.monotonic()
-        self._lane.answered(token, answer.popped.reservations)
+        taken = 0
+        try:
+            self._hand.recover()
+            token, asked = new_id(), clock.monotonic()
+            self._lane.asking(token)
+            answer = self._ask(token, self._means.room(allowed))
+            received, reservations = clock.monotonic(), answer.popped.reservations
+            taken = len(reservations)
+            self._lane.answered(token, reservations)
+        finally:
+            self._post.allowance.give_back(allowed - taken)
         self._outage.is_over()
         self._has_looked = True
         deliveries = [
             Delivery(self._renewal.hold(reservation, asked=asked), received, position)
-            for position, reservation in enumerate(answer.popped.reservations)
+            for position, reservation in enumerate(reservations)
         ]
-        self._tell(answer.settled, is_noted=True)
-        if deliveries and (self._is_stopping or deliveries[0].lease.is_over):
-            # Told to stop while the store was asked, or held up until others may have the jobs: nothing has started, so
-            # all goes back uncharged.
-            self._let_go(deliveries)
-            self._lost_token, deliveries = token, []
-        return answer.popped, deliveries
+        self._hand.hold(token, deliveries)
+        self._settler.has_settled(answer.settled, is_noted=True)
+        return answer.popped
 
-    def _ask(self, token: str) -> Exchange:
-        queues = self._settings.queues
+    def _ask(self, token: str, room: Room) -> Exchange:
+        queues, settlements = self._settings.queues, self._settler.settlements
         try:
-            if self._finished:
-                return self._driver.exchange([verdict.settlement for verdict in self._finished], queues, token, _ROOM)
-            return Exchange(Settled(), self._driver.pop(queues, token, _ROOM))
+            if settlements:
+                return self._driver.exchange(settlements, queues, token, room)
+            return Exchange(Settled(), self._driver.pop(queues, token, room))
         except Exception as error:  # whatever it was, what the pop may have reserved must not wait for its lease
             if not isinstance(error, StoreRefused):
-                self._lost_token = token
-            self._give_up_the_overdue()
+                self._hand.lose(token)
+            self._settler.give_up_the_overdue()
             raise
-
-    def _recover_what_was_lost(self) -> None:
-        if self._lost_token is not None:
-            self._driver.recover(self._lost_token)
-            self._lost_token = None
 
     def _run_errands(self) -> None:
         errands = self._post.errands
@@ -258,81 +258,50 @@ class Worker:
 
     def _hold_back(self) -> None:
         """Take no job until that is over, for a moment at most."""
-        self._settle()
-        over = clock.monotonic() + self._settings.sleep
-        pause(over - clock.monotonic(), until=lambda: self._reason_to_stop() is not None or not self._is_held_back())
+        self._settler.settle()
+        pause(self._settings.sleep, until=lambda: self._reason_to_stop() is not None or not self._is_held_back())
+
+    def _is_held_back(self) -> bool:
+        return self._post.is_held_back() or self._post.allowance.is_spent
+
+    def _work_through(self) -> None:
+        """Run what was taken, for as long as there is no reason to take no more."""
+        self._is_idle = False
+        before = self._jobs
+        while (delivery := self._hand.next(is_over=lambda: self._is_over(self._jobs > before))) is not None:
+            self._work(delivery)
+
+    def _is_over(self, has_worked: bool) -> bool:
+        # Told to stop while the store was asked: nothing has started, so all goes back uncharged.
+        return self._is_stopping or (has_worked and (self._reason_to_stop() is not None or self._post.is_held_back()))
 
     def _work(self, delivery: Delivery) -> None:
-        self._is_idle = False
         self._lane.enter(delivery.position)
         try:
             verdict = self._processor.judge(delivery)
         finally:
             # Also after a bug: a lease that nobody lets go of would keep its job from everybody.
-            self._let_go([delivery])
+            self._renewal.let_go(delivery.lease)
             self._lane.leave()
+            self._hand.has_run()
+        self._settler.tell_of_those_aside()
+        attempt = verdict.attempt
         if isinstance(verdict.settlement, Ack):
             self._lane.end(delivery.position, State.SKIPPED if verdict.settlement.skipped else State.DONE)
         self._jobs += 1
-        self._was_cut_short |= isinstance(verdict.attempt.outcome, Interrupted)
-        self._has_timed_out |= isinstance(verdict.attempt.outcome, TimedOut)
-        self._finished.append(verdict)
+        self._was_cut_short |= isinstance(attempt.outcome, Interrupted)
+        self._has_timed_out |= isinstance(attempt.outcome, TimedOut)
+        if attempt.job is not None and attempt.options.prefetch != 1:
+            self._means.note(delivery.reservation.envelope.name, attempt.seconds)
+        self._settler.add(verdict)
         if not verdict.is_done:
-            self._settle()
+            self._settler.settle()
 
     def _let_go(self, deliveries: Sequence[Delivery]) -> None:
+        """Others may have these."""
         for delivery in deliveries:
             self._renewal.let_go(delivery.lease)
-
-    def _settle(self) -> None:
-        """Settle what is finished now, trying again while its lease lives."""
-        while self._finished:
-            try:
-                settled = self._driver.settle([verdict.settlement for verdict in self._finished])
-            except Exception as error:  # its outcome is known only here, so it is kept whatever went wrong
-                self._note_failure(error)
-                self._give_up_the_overdue()
-                if self._finished:
-                    pause(self._outage.next_pause(), until=lambda: self._alarm.is_interrupted)
-            else:
-                self._outage.is_over()
-                self._tell(settled)
-
-    def _note_failure(self, error: Exception) -> None:
-        if isinstance(error, ConnectionLost | StoreRefused):
-            self._outage.has(error)
-        else:
-            log.complain(logger, "Settling failed; trying again.")
-
-    def _give_up_the_overdue(self) -> None:
-        """Stop trying to settle what somebody else may hold by now, and all if the worker must go at once."""
-        kept = []
-        for verdict in self._finished:
-            if not verdict.delivery.lease.is_over and not self._alarm.is_interrupted:
-                kept.append(verdict)
-                continue
-            self._was_cut_short |= self._alarm.is_interrupted
-            if self._lane.is_watched and not verdict.delivery.lease.is_over:
-                self._leaves_work = True  # for the supervisor, which has more time to settle it
-                continue
-            self._lane.end(verdict.delivery.position, State.SETTLED)
-            reason = "the store was away as long as the lease lived"
-            self._teller.tell_lost(verdict.attempt, verdict.settlement, reason, known=False)
-        self._finished = kept
-
-    def _tell(self, settled: Settled, *, is_noted: bool = False) -> None:
-        """Tell of what was settled, now that the store has answered. `is_noted`: the lane shows it already."""
-        finished, self._finished = self._finished, []
-        if not finished:
-            return
-        self._lane.use()
-        if not is_noted:
-            for verdict in finished:
-                self._lane.end(verdict.delivery.position, State.SETTLED)
-        try:
-            self._teller.tell_all([(verdict.attempt, verdict.settlement) for verdict in finished], settled)
-        finally:
-            self._lane.leave()
+        self._post.allowance.give_back(len(deliveries))
 
     def _rest(self, popped: Popped) -> None:
         """Wait until there may be work, the next job falls due, or it is time to stop."""
@@ -354,10 +323,10 @@ class Worker:
         return self._is_stopping or bool(post.errands) or post.is_held_back() or post.why_leave() is not None
 
     def _settle_the_rest(self) -> None:
-        self._settle()
+        self._settler.settle()
         try:
-            self._recover_what_was_lost()
-            if not self._leaves_work:
+            self._hand.recover()
+            if not self._settler.leaves_work:
                 self._lane.clear()
         except (ConnectionLost, StoreRefused) as error:
             logger.warning("What the last pop took is left to its lease: %s", error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -17,29 +18,30 @@ from .settings import Stop
 
 
 class Allowance:
-    """How many jobs several workers may still take together: each takes one from it before it asks for a job."""
+    """How many jobs several workers may still take together: each takes from it before it asks for jobs."""
 
     def __init__(self, jobs: int | None = None) -> None:
-        self._left = float("inf") if jobs is None else jobs
+        self._left = math.inf if jobs is None else jobs
         self._lock = threading.Lock()
 
     @property
     def is_spent(self) -> bool:
-        """Whether there is none left; one may be given back."""
+        """Whether there is none left; some may be given back."""
         return self._left <= 0
 
-    def take(self) -> bool:
-        """Take one, if there is one left."""
+    def take(self, wanted: int) -> int:
+        """Take so many, or what is left of them, and say how many."""
+        if self._left == math.inf:
+            return wanted
         with self._lock:
-            if self.is_spent:
-                return False
-            self._left -= 1
-            return True
+            taken = int(max(0, min(wanted, self._left)))
+            self._left -= taken
+            return taken
 
-    def give_back(self) -> None:
-        """There was no job for it."""
+    def give_back(self, unused: int) -> None:
+        """There were no jobs for these, or others run them."""
         with self._lock:
-            self._left += 1
+            self._left += unused
 
 
 @dataclass(frozen=True, slots=True)

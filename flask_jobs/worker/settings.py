@@ -16,7 +16,8 @@ class WorkerSettings:
     found. `stop_when_empty`: end when nothing is due; jobs that wait for their time do not count. `max_jobs` and
     `max_time` (seconds) end it after so much, `recycle_after` jobs for a fresh process to take over. `give_up_after`:
     end when the store has been away for so many seconds in one stretch. `renew`: keep the leases of running jobs alive.
-    `retry_after`: how long a lease lasts if the driver does not say.
+    `retry_after`: how long a lease lasts if the driver does not say. `prefetch`: how many short jobs one pop may take,
+    None for as many as are of use.
     """
 
     queues: tuple[str, ...]
@@ -30,6 +31,7 @@ class WorkerSettings:
     give_up_after: float | None = None
     renew: bool = True
     retry_after: float = 90.0
+    prefetch: int | None = None
 
 
 class Stop(Enum):

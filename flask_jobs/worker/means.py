@@ -1,0 +1,48 @@
+"""How long jobs of each name take, as far as a pop needs to know it to take several of them at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..envelope import Room
+
+MOST = 50
+"""How many jobs one pop takes at most."""
+
+# What the latest run counts for in a mean.
+_WEIGHT = 0.25
+
+
+class Means:
+    """The running mean of what each name takes, and the room that a pop has because of it.
+
+    `most` is how many jobs one pop may take, 1 for none but the first.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._all: dict[str, float] = {}
+        self._short: dict[str, float] = {}
+
+    @property
+    def short(self) -> Mapping[str, float]:
+        """Those of the names that may share a pop, in seconds."""
+        return self._short
+
+    def note(self, name: str, seconds: float) -> None:
+        """A job of this name has taken so long, all in all."""
+        before = self._all.get(name)
+        mean = seconds if before is None else before + _WEIGHT * (seconds - before)
+        self._all[name] = mean
+        if mean < _ALONE.box:
+            self._short[name] = mean
+        else:
+            self._short.pop(name, None)
+
+    def room(self, wanted: int) -> Room:
+        """What the next pop may take, `wanted` jobs at most."""
+        limit = min(self._most, wanted)
+        return Room(limit, means=self._short) if limit > 1 and self._short else _ALONE
+
+
+_ALONE = Room(limit=1)
