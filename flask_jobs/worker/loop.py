@@ -162,13 +162,7 @@ class Worker:
             if self._is_held_back() or not self._post.allowance.take():
                 self._hold_back()
                 return
-            popped, deliveries = self._next_allowed()
-            for reclaimed in popped.reclaimed:
-                self._events.lease_expired(reclaimed)
-            for delivery in deliveries:
-                self._work(delivery)
-            if not deliveries:
-                self._rest(popped)
+            self._work_on_next()
         except (ConnectionLost, StoreRefused) as error:
             self._outage.has(error)
             pause(self._outage.next_pause(), until=lambda: self._is_stopping or self._has_given_up)
@@ -179,15 +173,20 @@ class Worker:
     def _is_held_back(self) -> bool:
         return self._post.is_held_back() or self._post.allowance.is_spent
 
-    def _next_allowed(self) -> tuple[Popped, list[Delivery]]:
-        """What is next, at the expense of the allowance if there is something."""
-        deliveries: list[Delivery] = []
+    def _work_on_next(self) -> None:
+        """Take what is next and run it, at the expense of the allowance if there is something."""
+        before = self._jobs
         try:
             popped, deliveries = self._next()
-            return popped, deliveries
+            for reclaimed in popped.reclaimed:
+                self._events.lease_expired(reclaimed)
+            for delivery in deliveries:
+                self._work(delivery)
         finally:
-            if not deliveries:
+            if self._jobs == before:
                 self._post.allowance.give_back()
+        if not deliveries:
+            self._rest(popped)
 
     def _next(self) -> tuple[Popped, list[Delivery]]:
         """Settle what is finished and take what is next."""
