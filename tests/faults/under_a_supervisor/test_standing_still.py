@@ -8,6 +8,7 @@ import time
 from urllib.parse import urlsplit
 
 import psutil
+import pytest
 
 from tests.faults.app import Brief, Gated
 from tests.faults.hard_jobs import Hard
@@ -39,11 +40,12 @@ def test_a_stopped_worker_does_not_hold_up_the_end_of_the_command(site: Site) ->
     assert "is ended" not in supervisor.log
 
 
+@pytest.mark.slow
 def test_f02_a_worker_keeps_its_job_while_its_supervisor_stands_still(site: Site) -> None:
     url = required_redis()
     with own_prefix(url) as prefix, proxy_to(urlsplit(url).port or 6379) as proxy:
         site.name = "redis"
-        site.connection.update(driver="redis", url=proxy.url, prefix=prefix, retry_after=3)
+        site.connection.update(driver="redis", url=proxy.url, prefix=prefix, retry_after=5)
         supervisor = site.supervise().started()
         (child,) = supervisor.children
         (job_id,) = site.dispatch(Gated("one"))
@@ -52,7 +54,7 @@ def test_f02_a_worker_keeps_its_job_while_its_supervisor_stands_still(site: Site
         proxy.delay = 0.3  # so that what the supervisor renews at once when it goes on comes after its look at leases
 
         stop(supervisor.pid)
-        over = time.monotonic() + 1.5 * 3
+        over = time.monotonic() + 1.5 * 5
         wait_for(lambda: time.monotonic() > over)
         supervisor.process.send_signal(signal.SIGCONT)
         site.dispatch(Brief("next"))
@@ -68,9 +70,10 @@ def test_f02_a_worker_keeps_its_job_while_its_supervisor_stands_still(site: Site
         site.close()
 
 
+@pytest.mark.slow
 def test_f03_a_job_that_arrives_when_its_lease_may_be_over_is_not_begun(site: Site) -> None:
     """Somebody else holds the file, and lets the worker wait for as long as the lease of what it asks for."""
-    site.connection["retry_after"] = 2
+    site.connection["retry_after"] = 2.5
     supervisor = site.supervise().started()
     supervisor.process.send_signal(signal.SIGUSR2)
     wait_for(lambda: "Workers pause until SIGCONT." in supervisor.log)
@@ -80,7 +83,7 @@ def test_f03_a_job_that_arrives_when_its_lease_may_be_over_is_not_begun(site: Si
 
         supervisor.process.send_signal(signal.SIGCONT)
         wait_for(lambda: "Workers go on." in supervisor.log)
-        over = time.monotonic() + 1.5 * 2
+        over = time.monotonic() + 1.4 * 2.5
         wait_for(lambda: time.monotonic() > over)
         holder.rollback()
     wait_for(lambda: site.ledger("end"))

@@ -22,7 +22,8 @@ from flask_jobs.job import Job
 from flask_jobs.options import WorkerDefaults
 from flask_jobs.policy import UNKNOWN_PAUSES
 from flask_jobs.stored import Sizes
-from flask_jobs.worker import Stop
+from flask_jobs.worker import Post, Stop
+from flask_jobs.worker.post import Allowance
 
 from ..support.bench import Bench, lost
 from ..support.values import NOW
@@ -673,6 +674,18 @@ def test_a_bug_in_a_turn_is_logged_and_the_worker_goes_on(bench: Bench, caplog: 
 
     assert bench.store.size("default") == Sizes()
     assert "A turn of the worker failed" in caplog.text
+
+
+def test_a_turn_that_brings_no_job_is_not_at_the_expense_of_the_workers_beside_it(bench: Bench):
+    bench.knows("demo", lambda self: None)
+    bench.store.add("demo")
+    bench.store.after["pop"] = [KeyError("a bug")]
+    allowance = Allowance(2)
+
+    reason = bench.worker(post=Post(allowance=allowance), max_time=5).run()
+
+    assert reason is Stop.EMPTY
+    assert [allowance.take(), allowance.take()] == [True, False]
 
 
 def test_a_second_signal_gives_up_a_settlement_that_the_store_does_not_take(bench: Bench):
