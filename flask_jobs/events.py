@@ -232,5 +232,5 @@ def _call(receiver: Callable[..., Any], signal: NamedSignal, sender: object, fac
     except (JobTimeout, JobInterrupted, KeyboardInterrupt):
         # A job that dispatches another runs receivers within its own time limit.
         raise
-    except BaseException:  # receivers are the application's own, and may even exit or raise a job's control flow
-        log.complain(logger, "A receiver of %s raised.", signal.name)
+    except BaseException as error:  # receivers are the application's own, and may even exit or raise control flow
+        log.note(logger, logging.ERROR, "A receiver of %s raised.", signal.name, error=error)

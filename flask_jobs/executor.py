@@ -202,8 +202,9 @@ class Executor:
         try:
             seconds = limit(job)
             timer(seconds, lambda: finish(job.failed(error), seconds), grace=GRACE)  # type: ignore[func-returns-value]
-        except BaseException:  # nothing that the hook does may change what is recorded, or end the worker
-            log.complain(logger, "failed() of job %s (%s) raised.", envelope.id, envelope.name, fields=fields)
+        except BaseException as raised:  # nothing that the hook does may change what is recorded, or end the worker
+            message = "failed() of job %s (%s) raised."
+            log.note(logger, logging.ERROR, message, envelope.id, envelope.name, fields=fields, error=raised)
             return Hook.RAISED
         return Hook.RAN
 
@@ -239,5 +240,6 @@ def _quietly(call: Callable[[], object], what: str, reservation: Reservation) ->
         call()
     except KeyboardInterrupt:
         raise
-    except BaseException:  # teardown functions are the application's own, and may even exit
-        log.complain(logger, f"{what} raised ([job:%s]).", reservation.envelope.id, fields=about(reservation))
+    except BaseException as error:  # teardown functions are the application's own, and may even exit
+        message, fields = f"{what} raised ([job:%s]).", about(reservation)
+        log.note(logger, logging.ERROR, message, reservation.envelope.id, fields=fields, error=error)

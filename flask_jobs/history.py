@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import traceback
 from collections.abc import Callable, Sequence
-from types import TracebackType
 
 from .envelope import Entry, ErrorRecord, Event
+from .tracebacks import of_the_application
 
 ENTRIES = 20
 """How many of the latest entries are kept."""
@@ -18,12 +17,6 @@ CHARACTERS = 64_000
 
 CAUSES = 20
 """How many causes of an error are named."""
-
-_ON_THE_WAY = (
-    os.path.join(os.path.dirname(__file__), ""),
-    os.path.join(os.path.dirname(os.__file__), "asyncio", ""),
-)
-"""Where the code is that leads to an application's."""
 
 
 def extended(history: Sequence[Entry], *entries: Entry) -> tuple[Entry, ...]:
@@ -102,17 +95,9 @@ def _message(error: BaseException) -> str:
 
 def _traceback(error: BaseException) -> str:
     # Formatting calls str() of every cause.
-    frames = _of_the_application(error.__traceback__)
+    frames = of_the_application(error.__traceback__)
     whole = _said(lambda: "".join(traceback.format_exception(type(error), error, frames, limit=60)), "")
     return whole or "".join(traceback.format_tb(frames, limit=60))
-
-
-def _of_the_application(frames: TracebackType | None) -> TracebackType | None:
-    """The frames from the first one on that is the application's; all of them if none is."""
-    inner = frames
-    while inner is not None and inner.tb_frame.f_code.co_filename.startswith(_ON_THE_WAY):
-        inner = inner.tb_next
-    return frames if inner is None else inner
 
 
 def _said(by: Callable[[], str], otherwise: str) -> str:

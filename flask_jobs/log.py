@@ -8,6 +8,8 @@ import sys
 import traceback
 from collections.abc import Mapping
 
+from .tracebacks import of_the_application
+
 
 def complain(
     logger: logging.Logger,
@@ -16,7 +18,7 @@ def complain(
     level: int = logging.ERROR,
     fields: Mapping[str, object] | None = None,
 ) -> None:
-    """Log the exception being handled, with `fields` on the record.
+    """Log the exception being handled, with its whole traceback and `fields` on the record.
 
     A handler or filter that raises is shown on stderr and changes nothing.
     """
@@ -37,8 +39,12 @@ def note(
     fields: Mapping[str, object] | None = None,
     error: BaseException | None = None,
 ) -> None:
-    """Log a line, with `fields` on its record and the traceback of `error`; as safe as `complain`."""
+    """Log a line, with `fields` on its record and the traceback of `error`; as safe as `complain`.
+
+    The traceback begins in the application, as the stored one does: this is for errors of its own.
+    """
+    about = None if error is None else (type(error), error, of_the_application(error.__traceback__))
     try:
-        logger.log(level, message, *args, extra=fields, exc_info=error)
+        logger.log(level, message, *args, extra=fields, exc_info=about)
     except Exception:  # as above
         complain(logger, "A log handler raised.")

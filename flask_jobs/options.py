@@ -207,6 +207,7 @@ def _answer(method: Callable[[int], float], attempt: int) -> tuple[float, ...] |
     name = getattr(method, "__qualname__", "backoff")
     try:
         return (seconds(method(attempt), what=f"What {name}({attempt}) returns"),)
-    except (Exception, SystemExit):  # it may raise anything, and the failed attempt must be settled all the same
-        log.complain(logger, "%s(%s) gave no pause; the default backoff is taken.", name, attempt)
+    except (Exception, SystemExit) as error:  # it may raise anything, and the attempt must be settled all the same
+        message = "%s(%s) gave no pause; the default backoff is taken."
+        log.note(logger, logging.ERROR, message, name, attempt, error=error)
         return None

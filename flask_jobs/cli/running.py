@@ -163,9 +163,11 @@ def _maintenance(plan: Plan) -> Callable[[], bool]:
         nonlocal is_known
         try:
             answer, is_known = bool(is_on()), True
-        except Exception:  # the application's own function: rather no job than one amid a maintenance
+        except Exception as error:  # the application's own function: rather no job than one amid a maintenance
             if is_known:  # said once, and not each second
-                log.complain(logger, "JOBS_MAINTENANCE raised; no job is taken until it answers.")
+                log.note(
+                    logger, logging.ERROR, "JOBS_MAINTENANCE raised; no job is taken until it answers.", error=error
+                )
             answer, is_known = True, False
         return answer
 

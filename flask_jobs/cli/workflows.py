@@ -87,13 +87,13 @@ def _links(target: Target, chain: StoredChain, job: AnyJob | None, now: float) -
     yield chain.link, *_place(job, chain.job_id, now)
     has_stopped = isinstance(job, FailedJob)
     for number, envelope in enumerate(chain.waiting, start=chain.link + 1):
-        waits = f"a retry of link {chain.link}" if has_stopped else "the link before it"
-        yield number, envelope.name, envelope.id, f"waits for {waits}"
+        waits = f"if link {chain.link} is retried" if has_stopped else f"waits for link {number - 1}"
+        yield number, envelope.name, envelope.id, waits
     if chain.catch is not None:
         yield "catch", chain.catch.name, chain.catch.id, "waits for a failure"
     elif has_stopped:
         catch = catch_of(target, chain)
-        yield "catch", *(("", "", "has ended, or there was none") if catch is None else _place(catch, "", now))
+        yield "catch", *(("", "", "has ended, if any") if catch is None else _place(catch, "", now))
 
 
 def _place(job: AnyJob | None, job_id: str, now: float) -> tuple[object, ...]:

@@ -92,6 +92,7 @@ def test_deploys_under_load_fail_no_request_spend_no_attempt_and_lose_no_job(
                 wait_for(manager.has_workers, "the workers of the code before")
                 shop.flask("jobs", "restart")
             wait_for(lambda: len(manager.codes) >= deploys, "every restart", limit=60)
+            wait_for(manager.has_workers, "the workers of the last code")
         wait_for(lambda: {order["status"] for order in shop.orders()} == {"shipped"}, "all orders", limit=120)
     finally:
         manager.close()

@@ -196,9 +196,10 @@ def test_a_raising_receiver_is_logged_and_the_others_are_called(error: BaseExcep
         Events(app).failed(HELD, job=None, error=BOOM)
 
     assert sorted(called) == ["also bad", "bad"]
-    assert [record.getMessage() for record in caplog.records if record.name == "flask_jobs.events"] == [
-        "A receiver of job-failed raised."
-    ] * 2
+    records = [record for record in caplog.records if record.name == "flask_jobs.events"]
+    frames = [record.exc_info[2] for record in records if record.exc_info is not None]
+    assert [frame.tb_frame.f_code.co_filename for frame in frames if frame is not None] == [__file__] * 2
+    assert [record.getMessage() for record in records] == ["A receiver of job-failed raised."] * 2
 
 
 def test_a_receiver_that_is_a_coroutine_function_is_reported(caplog: pytest.LogCaptureFixture):

@@ -176,7 +176,7 @@ def test_the_name_of_a_worker_stands_in_its_lines(shop: Any) -> None:
     ],
 )
 def test_a_worker_that_was_given_no_name_has_one(shop: Any, options: list[str], names: set[str]) -> None:
-    with shop.running("work", "--json", *options) as process:
+    with shop.running("work", "--max-time", "60", "--json", *options) as process:
         told: list[str] = []
         while len(set(told)) < len(names):
             told.append(json.loads(process.stdout.readline())["worker"])

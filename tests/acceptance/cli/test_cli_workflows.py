@@ -34,7 +34,10 @@ def test_the_id_of_a_chain_shows_its_links_and_how_far_it_is(shop: Any) -> None:
     assert shown[-3][2:5] == [document["job"]["id"], "ready", "for"]
 
 
-def test_a_chain_that_has_stopped_shows_where_and_what_became_of_its_catch(shop: Any) -> None:
+def test_a_chain_that_has_stopped_shows_where_and_what_became_of_its_catch(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     note = shop.module.Note
     answer = chain(shop, shop.module.Boom(), note("b"), catch=note("sorry"))
     shop.invoke("work", "--once", "--tries", "1")
@@ -45,10 +48,10 @@ def test_a_chain_that_has_stopped_shows_where_and_what_became_of_its_catch(shop:
     later = shop.invoke("show", answer.chain).stdout.splitlines()
 
     assert stopped[1].split() == ["state", "stopped", "at", "link", "1", "of", "2"]
-    assert stopped[-2].split()[1::2] == ["shop.note", "waits", "a", "of", "1"]
-    assert stopped[-2].endswith("waits for a retry of link 1")
+    assert stopped[-2].split()[:2] == ["2", "shop.note"]
+    assert stopped[-2].rstrip().endswith(" if link 1 is retried")
     assert stopped[-1].split()[:4] == ["catch", "shop.note", sorry["id"], "ready"]
-    assert (shop.notes, later[-1].split(maxsplit=1)) == (["boom", "sorry"], ["catch", "has ended, or there was none"])
+    assert (shop.notes, later[-1].split()) == (["boom", "sorry"], ["catch", "has", "ended,", "if", "any"])
 
 
 def test_explain_says_at_which_link_a_chain_has_stopped_and_why(shop: Any) -> None:
@@ -152,13 +155,16 @@ def test_a_retry_of_nothing_but_an_unknown_id_says_nothing_but_that(shop: Any) -
 
 def test_a_traceback_begins_in_the_application(shop: Any) -> None:
     job_id = shop.dispatch(shop.module.Boom("no card"))
-    assert shop.flask("work", "--once", "--tries", "1").returncode == 0
+    logged = shop.flask("work", "--once", "--tries", "1").stderr.splitlines()
 
     lines = shop.json("show", job_id)["error"]["traceback"].splitlines()
 
     assert lines[0] == "Traceback (most recent call last):"
     assert "shop.py" in lines[1]
     assert lines[-1] == "ValueError: no card"
+    begins = logged.index(lines[0])
+    assert "failed: ValueError: no card" in logged[begins - 1]
+    assert logged[begins : begins + len(lines)] == lines
 
 
 def test_a_job_that_was_not_tried_yet_is_logged_without_an_attempt(shop: Any) -> None:
