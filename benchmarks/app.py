@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flask import Flask
 
-from flask_jobs import Jobs, worker_started, worker_stopping
+from flask_jobs import Job, Jobs, worker_started, worker_stopping
 
 jobs = Jobs()
 
@@ -23,6 +23,19 @@ def noop() -> None:
 def ping() -> None:
     """Note when it began."""
     note("pings")
+
+
+@jobs.register("bench.linger")
+class Linger(Job):
+    """Note when it began and where, and stay until its process ends."""
+
+    max_attempts = 1_000
+    backoff = 0
+
+    def handle(self) -> None:
+        (Path(os.environ["BENCH_FOLDER"]) / "pid").write_text(str(os.getpid()))
+        note("lingers")
+        time.sleep(600)
 
 
 def create_app() -> Flask:

@@ -1,4 +1,4 @@
-"""Measure dispatching, draining, waiting and idling on each store that answers, beside a bare loop on the same one.
+"""Measure dispatching, draining, waiting, idling and dying on each store that answers, beside a bare loop on it.
 
 `python -m benchmarks.run` prints a table of medians for each: the library's figure, that of the bare loop, and the
 one as a part of the other. What a bare loop does is in `benchmarks.bare`.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
 import statistics
 import subprocess
 import sys
@@ -19,7 +20,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from .app import create_app, jobs, noop, noted, ping
+import psutil
+
+from .app import Linger, create_app, jobs, noop, noted, ping
 from .bare import Bare
 from .stores import STORES, Place, Store
 
@@ -32,13 +35,14 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """How many jobs are dispatched and drained, and how often a waiting worker is woken."""
+    """How many jobs are dispatched and drained, how often a waiting worker is woken, and how often one is killed."""
 
     jobs: int
     pings: int = 200
+    deaths: int = 10
 
 
-QUICK = Amounts(jobs=200, pings=5)
+QUICK = Amounts(jobs=200, pings=5, deaths=1)
 
 
 def measure_dispatch(folder: Path, amount: int) -> Figures:
@@ -71,13 +75,46 @@ def measure_waiting(folder: Path, amount: int) -> Figures:
             jobs.dispatch(ping())
             sent.append(time.clock_gettime(time.CLOCK_MONOTONIC))
             _wait_for_pings(folder, count)
-        share = _idle_share(worker.pid)
+        share = _idle_share(psutil.Process(worker.pid))
     delays = sorted(1_000 * max(0.0, began - end) for began, end in zip(noted(folder, "pings"), sent, strict=True))
     return {
         "idle pick-up, p50 in ms": statistics.median(delays),
         "idle pick-up, p99 in ms": delays[int(0.99 * len(delays))],
-        "idle worker, % of a core": share,
+        "idle command, % of a core": share,
     }
+
+
+def measure_deaths(folder: Path, amount: int) -> Figures:
+    """Milliseconds from the death of a worker to its job running again, and of a stop of an idle command."""
+    figures = {f"death to run again, of {count}, ms": _recovery(folder, count, amount) for count in (1, 2)}
+    with _app(folder), _worker(folder, "--queue", "idle") as worker:
+        already = len(noted(folder, "started"))
+        _until(lambda: len(noted(folder, "started")) > already)
+        time.sleep(0.2)
+        began = time.perf_counter()
+        worker.terminate()
+        worker.wait(LIMIT)
+        return {**figures, "idle stop, ms": 1_000 * (time.perf_counter() - began)}
+
+
+def _recovery(folder: Path, processes: int, amount: int) -> float:
+    """The longest of so many."""
+    with _app(folder):
+        jobs.driver().clear("default")  # type: ignore[attr-defined]
+        jobs.dispatch(Linger())
+        before = len(noted(folder, "lingers"))
+        with _worker(folder, "--processes", str(processes), "--grace", "0.1"):
+            _until(lambda: len(noted(folder, "lingers")) > before)
+            return max(_death(folder) for _ in range(amount))
+
+
+def _death(folder: Path) -> float:
+    begun = len(noted(folder, "lingers"))
+    time.sleep(2)  # so that the other one is up again, too
+    os.kill(int((folder / "pid").read_text()), signal.SIGKILL)
+    killed = time.clock_gettime(time.CLOCK_MONOTONIC)
+    _until(lambda: len(noted(folder, "lingers")) > begun)
+    return 1_000 * (noted(folder, "lingers")[-1] - killed)
 
 
 def measure_bare(bare: Bare, amount: int) -> Figures:
@@ -142,18 +179,16 @@ def _until(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-def _idle_share(pid: int, seconds: float = 5.0) -> float:
-    """How much of a core the process uses while it waits, in percent. Known on Linux alone."""
-    stat = Path(f"/proc/{pid}/stat")
-    if not stat.exists():
-        return float("nan")
+def _idle_share(command: psutil.Process, seconds: float = 5.0) -> float:
+    """How much of a core the supervisor and its worker use while they wait, in percent."""
+    processes = [command, *command.children()]
 
-    def used() -> int:
-        return sum(map(int, stat.read_text().rpartition(")")[2].split()[11:13]))
+    def used() -> float:
+        return sum(sum(process.cpu_times()[:2]) for process in processes)
 
     before = used()
     time.sleep(seconds)
-    return 100 * (used() - before) / os.sysconf("SC_CLK_TCK") / seconds
+    return 100 * (used() - before) / seconds
 
 
 def _run(store: Store, amounts: Amounts) -> tuple[Figures, Figures]:
@@ -162,6 +197,7 @@ def _run(store: Store, amounts: Amounts) -> tuple[Figures, Figures]:
         (measure_dispatch, amounts.jobs),
         (measure_drain, amounts.jobs),
         (measure_waiting, amounts.pings),
+        (measure_deaths, amounts.deaths),
     ):
         with tempfile.TemporaryDirectory() as folder, store.opened(Path(folder)) as place, _environment(place):
             ours |= measure(Path(folder), count)
@@ -203,10 +239,10 @@ def main() -> None:
 
 
 def _print(title: str, results: Sequence[tuple[Figures, Figures]]) -> None:
-    print(f"\n{title:28}{'flask_jobs':>12}{'bare loop':>12}{'of bare':>10}")
+    print(f"\n{title:32}{'flask_jobs':>12}{'bare loop':>12}{'of bare':>10}")
     for name in results[0][0]:
         ours = statistics.median(run[name] for run, _ in results)
-        line = f"{name:28}{_shown(ours):>12}"
+        line = f"{name:32}{_shown(ours):>12}"
         if name in results[0][1]:
             bare = statistics.median(run[name] for _, run in results)
             line += f"{_shown(bare):>12}{ours / bare:>10.0%}"

@@ -17,7 +17,7 @@ from flask import Flask
 
 from .dispatched import Dispatched, Options
 from .driver import Driver, RunsChains
-from .drivers import DriverFactory
+from .drivers import DriverFactory, checked
 from .errors import PushFailed
 from .job import Job, Task
 from .limiters import LimiterFunction
@@ -116,8 +116,11 @@ class Jobs:
         return self._listeners.listen(signal, name, sender=sender, aliases=aliases, options=options)
 
     def extend(self, driver: str, factory: DriverFactory) -> None:
-        """Make a driver of your own known under a name, before `init_app`."""
-        self._factories[driver] = factory
+        """Make a driver of your own known under a name, before `init_app`.
+
+        Raises `ConfigurationError` if the factory is none: see `DriverFactory`.
+        """
+        self._factories[driver] = checked(driver, factory)
 
     def dispatch(
         self,

@@ -6,15 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from .. import clock
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, and nothing else.")
 
@@ -66,6 +65,11 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
 
     In a pipe nothing is cut short of `PIPE_WIDTH`, unless COLUMNS says otherwise.
     """
+    # Imported where tables are shown, for a worker shows none and is to start fast.
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for column in columns:
         table.add_column(column, min_width=ID_WIDTH if column == "ID" else None, no_wrap=column == "ID")
@@ -76,6 +80,9 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
 
 def show_facts(facts: Iterable[tuple[str, object]]) -> None:
     """Print names and values in two columns; long values go on in the next line."""
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
@@ -108,6 +115,8 @@ def _escaped(character: str) -> str:
 
 
 def _console() -> Console:
+    from rich.console import Console
+
     # Made for each use, because stdout may have been replaced since the last one.
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
     return Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -72,9 +72,18 @@ def factory(driver: str, extended: Mapping[str, DriverFactory]) -> DriverFactory
     if driver in known:
         return known[driver]
     for entry_point in importlib.metadata.entry_points(group=ENTRY_POINTS, name=driver):
-        found: DriverFactory = entry_point.load()
-        return found
+        return checked(driver, entry_point.load())
     raise ConfigurationError(
         f"There is no driver {driver!r}. Known are {', '.join(sorted(known))}; others come with a package that "
         f"announces them as {ENTRY_POINTS!r}, or through jobs.extend({driver!r}, factory) before init_app."
+    )
+
+
+def checked(driver: str, found: DriverFactory) -> DriverFactory:
+    """The factory, if it is one; raises `ConfigurationError` otherwise."""
+    if callable(found) and isinstance(getattr(found, "keys", None), Set):
+        return found
+    raise ConfigurationError(
+        f"The factory of driver {driver!r} is {found!r}: it must be callable and have an attribute `keys`, a set of "
+        "the names of its own settings, which may be empty (see DriverFactory)."
     )

@@ -112,9 +112,10 @@ class Supervisor:
             if self._keeper is not None:
                 stack.enter_context(self._keeper)
             self._undertaker.start()
+            self._turn()
             while not self._is_over():
-                self._turn()
                 self._signals.wait(_TICK)
+                self._turn()
             self._wait_for_the_undertaker()
         return self._exit_code
 
@@ -178,10 +179,13 @@ class Supervisor:
             child.terminate()
 
     def _look_after(self, slot: Slot) -> None:
-        child = slot.child
-        if child is None:
+        if slot.child is not None:
+            self._watch(slot, slot.child)
+        # In the same turn, for whoever waits for the dead one's job waits for this.
+        if slot.child is None:
             self._start_if_due(slot)
-            return
+
+    def _watch(self, slot: Slot, child: Child) -> None:
         ended = child.ended()
         if ended is not None:
             slot.child = None

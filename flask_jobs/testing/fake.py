@@ -11,16 +11,16 @@ from typing import Any
 from .. import clock
 from ..config import ConnectionSettings
 from ..driver import Driver
-from ..drivers.memory import MemoryDriver
-from ..envelope import Room, Settled, Settlement
+from ..envelope import Room
 from ..ids import new_id
 from ..job import Job, Task
-from ..pushes import BatchPush, ChainPush, Package, Push, Pushed
+from ..pushes import BatchPush, ChainPush, Package, Push
 from ..state import AppState
 from ..stored import FailedJob
 from ..validation import seconds as as_seconds
 from .differences import Sought, batches_text, chains_text, nearest_text, pushed_text
 from .pushed import PushedBatch, PushedChain, PushedJob, Where
+from .recording import RecordingDriver
 from .run import Result, attempt
 
 Wanted = type[Job] | Task[Any, Any] | str
@@ -38,7 +38,7 @@ class FakeQueue:
         self._refused: list[PushedJob] = []
         self._chains: list[PushedChain] = []
         self._batches: list[PushedBatch] = []
-        self._drivers: dict[str, _RecordingDriver] = {}
+        self._drivers: dict[str, RecordingDriver] = {}
         self._travelled = 0.0
 
     @classmethod
@@ -199,7 +199,7 @@ class FakeQueue:
 
     def _driver_of(self, settings: ConnectionSettings) -> Driver:
         if settings.name not in self._drivers:
-            self._drivers[settings.name] = _RecordingDriver(settings, self._now, self._record)
+            self._drivers[settings.name] = RecordingDriver(settings, self._now, self._record)
         return self._drivers[settings.name]
 
     def _record(self, connection: str, package: Package) -> None:
@@ -248,59 +248,6 @@ class FakeQueue:
     def _waiting(self) -> str:
         ids = {job.envelope.id for driver in self._drivers.values() for q in driver.queues() for job in driver.jobs(q)}
         return pushed_text([p for p in self._pushed if p.id in ids])
-
-
-class _RecordingDriver(MemoryDriver):
-    """Keeps jobs in memory, and tells of all that is newly stored."""
-
-    def __init__(
-        self, settings: ConnectionSettings, now: Callable[[], float], record: Callable[[str, Package], None]
-    ) -> None:
-        super().__init__(now=now, retry_after=settings.retry_after, remember_ids=settings.remember_ids)
-        self._connection = settings.name
-        self._record = record
-
-    def push(self, pushes: Sequence[Push]) -> list[Pushed]:
-        """Store the jobs and record those that are new."""
-        answers = super().push(pushes)
-        self._record_stored(pushes, answers)
-        return answers
-
-    def push_chain(self, chain: ChainPush) -> Pushed:
-        """Store the chain and record it, and its first link as a job."""
-        answer = super().push_chain(chain)
-        if answer.stored:
-            self._record(self._connection, chain)
-            self._record_stored(chain.links[:1], [answer])
-        return answer
-
-    def push_batch(self, batch: BatchPush) -> list[Pushed]:
-        """Store the batch and record it, and its members as jobs."""
-        is_new = self.batch(batch.id) is None
-        answers = super().push_batch(batch)
-        if is_new:
-            self._record(self._connection, batch)
-        self._record_stored(batch.members, answers)
-        return answers
-
-    def add_to_batch(self, batch_id: str, members: Sequence[Push], *, by: str | None = None) -> list[Pushed] | None:
-        """Store more members and record them as jobs."""
-        answers = super().add_to_batch(batch_id, members, by=by)
-        self._record_stored(members, answers or ())
-        return answers
-
-    def settle(self, settlements: Sequence[Settlement]) -> Settled:
-        """Settle, and record the links and callbacks that follow as jobs."""
-        settled = super().settle(settlements)
-        for one in settled.followed:
-            if one.holder is None:
-                self._record(self._connection, Push(one.envelope))
-        return settled
-
-    def _record_stored(self, pushes: Sequence[Push], answers: Sequence[Pushed]) -> None:
-        for push, answer in zip(pushes, answers, strict=False):
-            if answer.stored:
-                self._record(self._connection, push)
 
 
 def _title(job: Wanted) -> str:

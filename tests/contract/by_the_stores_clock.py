@@ -52,7 +52,7 @@ class TimedLocks:
 
     def test_a_lock_ends_with_the_lease_of_its_holder(self, driver, second):
         contract.support.push(driver)
-        first = contract.storing.delivery(driver)
+        first = contract.on_store.delivery(driver)
         began = time.time()
         driver.store.acquire("k", first, seconds=0)
 
@@ -63,7 +63,7 @@ class TimedLocks:
 
     def test_a_lock_ends_after_its_own_time(self, driver, second):
         began = time.time()
-        driver.store.acquire("k", contract.storing.holder(), seconds=1)
+        driver.store.acquire("k", contract.on_store.holder(), seconds=1)
 
         contract.support.until(lambda: takes(second.store))
 
@@ -71,11 +71,11 @@ class TimedLocks:
 
     def test_a_turn_begins_with_a_window(self, driver, second):
         limit = Quota("emails", 1, 2.0)
-        turns = [contract.storing.book(driver.store, limit, owner=owner) for owner in ("a", "b", "c")]
+        turns = [contract.on_store.book(driver.store, limit, owner=owner) for owner in ("a", "b", "c")]
         last = turns[-1]
 
         contract.support.until(
-            lambda: isinstance(contract.storing.book(second.store, limit, owner="c"), Granted), within=20
+            lambda: isinstance(contract.on_store.book(second.store, limit, owner="c"), Granted), within=20
         )
 
         assert isinstance(last, Turn)
@@ -91,4 +91,4 @@ class TimedLocks:
 
 
 def takes(store):
-    return store.acquire("k", contract.storing.holder(), seconds=60) == Held()
+    return store.acquire("k", contract.on_store.holder(), seconds=60) == Held()

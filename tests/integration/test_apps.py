@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from flask import Flask, current_app
 
-from flask_jobs import ConfigurationError, Status, job_processed
+from flask_jobs import ConfigurationError, Jobs, Status, job_processed
+from flask_jobs.drivers.memory import MemoryDriver
 from tests.apps import worker
 from tests.factory_app import create_app, ledger
 from tests.factory_app.billing.work import Bill, Customer, Flaky, Mark
@@ -272,3 +273,9 @@ def test_f30_the_current_app_is_the_real_one_within_a_job(make_app: Make) -> Non
         jobs.dispatch(Mark("x"), connection="sync")
 
     assert seen == [app]
+
+
+@pytest.mark.parametrize("given", [lambda settings, surroundings: None, "mail", MemoryDriver])
+def test_what_makes_no_driver_is_refused_where_it_is_given(given: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"The factory of driver .mail. is .* must be callable"):
+        Jobs().extend("mail", given)

@@ -6,64 +6,19 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
 from ...driver import Driver, RunsBatches, StoresFailedJobs
 from ...envelope import Ack, After, Key, Reservation, Ties
 from ...ids import new_id
-from ...pushes import BatchPush, Push, Pushed, Role
-from ...stored import StoredBatch
-from .support import Advance, Contract, envelope, fail, pop, pop_one, release, roomy, timeless
-
-CALLBACKS = {Role.THEN: "shop.then", Role.CATCH: "shop.catch", Role.FINALLY: "shop.finally"}
-
-
-def member(batch_id: str, *, key: Key | None = None, queue: str = "default") -> Push:
-    """One more job of the batch."""
-    return Push(envelope(queue=queue, ties=Ties(batch=batch_id, key=key)))
+from ...pushes import Push, Pushed
+from .on_batches import batch, member
+from .pruning import PruningContract
+from .support import Advance, envelope, fail, pop, pop_one, release, roomy, timeless
 
 
-def batch(size: int = 3, *, allow_failures: bool = False, key: Key | None = None) -> BatchPush:
-    """A batch with all callbacks, which go to a queue of their own; its first member may hold a unique key."""
-    id_ = new_id()
-    callbacks = {
-        role: Push(envelope(queue="callbacks", name=name, ties=Ties(batch=id_, is_callback=True)))
-        for role, name in CALLBACKS.items()
-    }
-    members = tuple(member(id_, key=None if place else key) for place in range(size))
-    return BatchPush(id_, members, "statements", callbacks, allow_failures)
-
-
-class RunsBatchesContract(Contract):
+class RunsBatchesContract(PruningContract):
     """What `RunsBatches` promises."""
 
     capability = RunsBatches
-
-    @pytest.fixture
-    def batches(self, driver: Driver) -> RunsBatches:
-        """The driver, for its batches."""
-        assert isinstance(driver, RunsBatches)
-        return driver
-
-    def counts(self, batches: RunsBatches, plan: BatchPush) -> tuple[int, int, int, int]:
-        """Pending, done, failed, skipped."""
-        stored = self.stored(batches, plan)
-        assert stored.total == stored.pending + stored.done + stored.failed + stored.skipped
-        return stored.pending, stored.done, stored.failed, stored.skipped
-
-    def stored(self, batches: RunsBatches, plan: BatchPush) -> StoredBatch:
-        """The batch as it is stored."""
-        stored = batches.batch(plan.id)
-        assert stored is not None
-        return stored
-
-    def called_back(self, driver: Driver) -> list[str]:
-        """The names of the callbacks that have been pushed, which are run here."""
-        names = []
-        while popped := pop(driver, "callbacks").reservations:
-            names.append(popped[0].envelope.name)
-            driver.settle([Ack(popped[0])])
-        return names
 
     def test_members_are_pushed_in_order_and_counted(self, driver: Driver, batches: RunsBatches) -> None:
         plan = batch(3)
@@ -288,73 +243,6 @@ class RunsBatchesContract(Contract):
         rest = batches.batches(before=first[-1].id, limit=2)
 
         assert [stored.id for stored in [*first, *rest]] == [plan.id for plan in reversed(plans)]
-
-    def test_pruning_keeps_what_runs_and_what_a_callback_will_look_for(
-        self, driver: Driver, batches: RunsBatches, advance: Advance
-    ) -> None:
-        over, running, waiting = batch(1), batch(2), batch(1)
-        batches.push_batch(over)
-        driver.settle([Ack(pop_one(driver))])
-        self.called_back(driver)
-        batches.push_batch(waiting)
-        driver.settle([Ack(pop_one(driver))])
-        batches.push_batch(running)
-
-        too_young = batches.prune_batches(older_than=self.delay)
-        pruned = batches.prune_batches(older_than=0)
-
-        assert (too_young, pruned) == (0, 1)
-        assert batches.batch(over.id) is None
-        assert {stored.id for stored in batches.batches()} == {running.id, waiting.id}
-        self.called_back(driver)
-        assert batches.prune_batches(older_than=0) == 1
-
-    def test_a_failed_callback_keeps_its_batch_until_it_is_retried_or_forgotten(
-        self, driver: Driver, batches: RunsBatches
-    ) -> None:
-        assert isinstance(driver, StoresFailedJobs)
-        plan = batch(0)
-        batches.push_batch(plan)
-        driver.settle([fail(one := pop_one(driver, "callbacks")), Ack(pop_one(driver, "callbacks"))])
-
-        kept = batches.prune_batches(older_than=0)
-        driver.retry(one.envelope.id, new_id())
-        self.called_back(driver)
-
-        assert kept == 0
-        assert batches.prune_batches(older_than=0) == 1
-
-    def test_a_batch_is_kept_while_a_failed_member_may_be_retried(self, driver: Driver, batches: RunsBatches) -> None:
-        assert isinstance(driver, StoresFailedJobs)
-        plan = batch(1)
-        batches.push_batch(plan)
-        driver.settle([fail(failed := pop_one(driver))])
-        self.called_back(driver)
-
-        kept = batches.prune_batches(older_than=0)
-        driver.retry(failed.envelope.id, new_id())
-        kept_for_the_retry = batches.prune_batches(older_than=0)
-        driver.settle([Ack(pop_one(driver))])
-
-        assert (kept, kept_for_the_retry) == (0, 0)
-        assert self.counts(batches, plan) == (0, 1, 0, 0)
-        assert batches.prune_batches(older_than=0) == 1
-
-    def test_a_batch_is_kept_no_longer_than_its_failed_members(self, driver: Driver, batches: RunsBatches) -> None:
-        assert isinstance(driver, StoresFailedJobs)
-        plan = batch(2, allow_failures=True)
-        batches.push_batch(plan)
-        driver.settle([fail(failed := pop_one(driver))])
-        driver.settle([fail(pop_one(driver))])
-        self.called_back(driver)
-
-        driver.forget(failed.envelope.id)
-        kept = batches.prune_batches(older_than=0)
-        driver.flush()
-        self.called_back(driver)
-
-        assert kept == 0
-        assert batches.prune_batches(older_than=0) == 1
 
     def test_f43_members_that_end_at_once_push_each_callback_once(
         self, driver: Driver, second: Driver, batches: RunsBatches

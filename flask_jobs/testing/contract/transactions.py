@@ -15,7 +15,7 @@ from ...envelope import Ack, After
 from ...errors import InvalidArgument
 from ...pushes import BatchPush, ChainPush, Package, Push, Pushed
 from ...stored import Sizes
-from . import batches, chains, keys
+from . import chains, keys, on_batches
 from .support import Contract, envelope, pop_ids, pop_one
 
 NOTES = sa.Table(
@@ -263,7 +263,7 @@ def _chain_for(driver: Driver) -> ChainPush:
 def _batch_for(driver: Driver, *, size: int = 3) -> BatchPush:
     if not isinstance(driver, RunsBatches):
         pytest.skip("The driver runs no batches.")
-    return batches.batch(size)
+    return on_batches.batch(size)
 
 
 def _stored(driver: Driver, package: Package) -> bool:
