@@ -48,6 +48,17 @@ def test_a_restart_ends_the_command_after_the_current_job(site: Site) -> None:
     assert site.sizes() == (1, 0, 0, 0)
 
 
+def test_a_worker_that_is_too_large_from_the_start_hears_of_a_restart_while_it_waits_for_its_one_job(
+    site: Site,
+) -> None:
+    worker = site.work("--memory", "1").started()
+
+    site.command("restart")
+
+    assert worker.ended(20) == 0
+    assert "a restart was asked for" in worker.log
+
+
 def test_an_app_in_maintenance_gives_out_jobs_only_by_force(site: Site) -> None:
     site.config["JOBS_MAINTENANCE"] = True
     held_back = site.supervise().started()
