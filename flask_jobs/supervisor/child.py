@@ -210,3 +210,12 @@ class Child:
     def _end_group(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
+
+
+def reap_the_adopted(known: set[int]) -> None:
+    """As the first process of a container, take note of the end of what others have left behind."""
+    if os.getpid() != 1 or not hasattr(os, "waitid"):
+        return
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid not in known:
+            os.waitpid(ended.si_pid, 0)

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 
 from .. import clock, log
 from ..driver import Driver, Renewable
 from ..events import Events
-from ..options import WorkerDefaults
 from ..slate import Order, View
 from ..worker.farewell import waiting_for
 from ..worker.handlers import STOPS
 from ..worker.pause import pause
 from ..worker.settings import Stop
-from .child import Child, Ended
+from .child import Child, Ended, reap_the_adopted
 from .ear import Ear
 from .errands import Errands
 from .leases import Holder, Keeper
 from .notify import ServiceManager
 from .oom import OutOfMemory
+from .settings import SupervisorSettings
 from .signals import Signals
 from .slots import Next, Slot, after
 from .undertaker import Estate, Undertaker
@@ -55,24 +52,6 @@ _LAST_TRY = 1.0
 
 # And receivers of signals, to hear of them.
 _LAST_WORDS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class SupervisorSettings:
-    """`command` starts a worker; `grace`, `max_time` and `retry_after` are seconds, None for no limit.
-
-    `timeouts` are those of jobs that set one, by name; 0 for no limit.
-    """
-
-    command: Sequence[str]
-    processes: int = 1
-    threads: int = 1
-    grace: float | None = 30.0
-    max_time: float | None = None
-    renew: bool = True
-    retry_after: float = 90.0
-    defaults: WorkerDefaults = field(default_factory=WorkerDefaults)
-    timeouts: Mapping[str, float] = field(default_factory=dict)
 
 
 class Supervisor:
@@ -131,7 +110,7 @@ class Supervisor:
                 self._look_after(slot)
             self._errands.give_to_one_of(self._children())
             self._manager.beat()
-            _reap_the_adopted({child.pid for child in self._children()})
+            reap_the_adopted({child.pid for child in self._children()})
         except Exception:  # a bug in here must not leave the workers alone
             log.complain(logger, "A turn of the supervisor failed; going on.")
 
@@ -319,12 +298,3 @@ class Supervisor:
         pause(_LAST_WORDS, until=lambda: not self._undertaker.is_telling)
         if self._errands:
             logger.warning("failed() of %d jobs was not called.", len(self._errands))
-
-
-def _reap_the_adopted(known: set[int]) -> None:
-    """As the first process of a container, take note of the end of what others have left behind."""
-    if os.getpid() != 1 or not hasattr(os, "waitid"):
-        return
-    with contextlib.suppress(ChildProcessError):
-        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid not in known:
-            os.waitpid(ended.si_pid, 0)

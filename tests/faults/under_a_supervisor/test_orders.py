@@ -65,6 +65,17 @@ def test_a_signal_amid_a_restart_is_a_stop_with_its_grace(site: Site) -> None:
     assert site.sizes() == (2, 0, 0, 0)
 
 
+def test_a_worker_that_is_too_large_from_the_start_hears_of_a_restart_while_it_waits_for_its_one_job(
+    site: Site,
+) -> None:
+    worker = site.work("--memory", "1").started()
+
+    site.command("restart")
+
+    assert worker.ended(20) == 0
+    assert "a restart was asked for" in worker.log
+
+
 def test_an_app_in_maintenance_gives_out_jobs_only_by_force(site: Site) -> None:
     site.config["JOBS_MAINTENANCE"] = True
     held_back = site.supervise().started()

@@ -1,16 +1,21 @@
-"""The end of the command while the store is away, with worker processes that only say what they are told to."""
+"""The supervisor with worker processes that run nothing, and only say what they are told to."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Collection
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from flask_jobs import clock
 from flask_jobs.drivers.memory import MemoryDriver
+from flask_jobs.envelope import Envelope, Room
 from flask_jobs.errors import ConnectionLost
 from flask_jobs.events import Events
+from flask_jobs.options import WorkerDefaults
+from flask_jobs.pushes import Push
 from flask_jobs.supervisor import Supervisor, SupervisorSettings
 from flask_jobs.supervisor import supervisor as module
 from flask_jobs.worker.settings import Stop
@@ -73,3 +78,55 @@ def test_the_command_ends_at_once_when_all_is_settled(caplog: pytest.LogCaptureF
     assert code == 0
     assert seconds < 8
     assert not caplog.records
+
+
+LAZY = """
+import os, sys, time
+from flask_jobs.envelope import Counters, Envelope, Reservation
+from flask_jobs.slate import Slate
+from flask_jobs.worker.assignment import Assignment
+from flask_jobs.worker.settings import Stop
+
+starts, receipt = sys.argv[1:]
+assignment = Assignment.take()
+slate = Slate.open(assignment.slate, assignment.lanes)
+slate.ready()
+is_first = not os.path.exists(starts)
+with open(starts, "a") as file:
+    file.write(f"{time.monotonic()}\\n")
+if is_first:
+    lane = slate.lane(0)
+    lane.asking("token")
+    lane.answered("token", [Reservation(Envelope("one", "demo", "default", "{}"), Counters(1), receipt, 0.0, 0.0)])
+    lane.enter(0)
+    lane.start(0)
+    os.kill(os.getpid(), 9)
+slate.leaving(list(Stop).index(Stop.SIGNAL))
+"""
+
+
+@pytest.mark.timeout(60)
+def test_workers_that_leave_their_errands_undone_follow_each_other_more_and_more_slowly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "ALONE", 0.5)
+    driver = MemoryDriver()
+    driver.push([Push(Envelope("one", "demo", "default", body="{}"))])
+    (held,) = driver.pop(["default"], "token", Room()).reservations
+    command = [sys.executable, "-c", LAZY, str(tmp_path / "starts"), held.receipt]
+    settings = SupervisorSettings(command, grace=None, defaults=WorkerDefaults(tries=1))
+
+    def starts() -> list[float]:
+        return [float(line) for line in (tmp_path / "starts").read_text().splitlines()]
+
+    def enough() -> Stop | None:
+        return Stop.RESTART if len(starts()) >= 5 else None
+
+    code = Supervisor(driver, Events(object()), settings, why_leave=enough).run()
+
+    pauses = [after - before for before, after in pairwise(starts()[1:])]
+    assert code == 0
+    assert driver.count_failed() == 1
+    # The first of them may be gone before there is an errand.
+    assert all(pause >= least for pause, least in zip(pauses, (0.0, 0.5, 1.0), strict=False)), pauses
+    assert "failed() of 1 jobs was not called" in caplog.text
