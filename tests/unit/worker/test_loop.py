@@ -685,7 +685,7 @@ def test_a_turn_that_brings_no_job_is_not_at_the_expense_of_the_workers_beside_i
     reason = bench.worker(post=Post(allowance=allowance), max_time=5).run()
 
     assert reason is Stop.EMPTY
-    assert [allowance.take(), allowance.take()] == [True, False]
+    assert [allowance.take(1), allowance.take(1)] == [1, 0]
 
 
 def test_a_second_signal_gives_up_a_settlement_that_the_store_does_not_take(bench: Bench):
