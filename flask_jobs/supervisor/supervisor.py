@@ -177,13 +177,14 @@ class Supervisor:
 
     def _watch(self, slot: Slot, child: Child) -> None:
         ended = child.ended()
+        # Also if it has come so far and died since the last look.
+        if child.has_been_ready:
+            self._is_up()
         if ended is not None:
             slot.child = None
             self._bury(slot, child, ended)
             return
-        if child.has_been_ready:
-            self._is_up()
-        elif clock.monotonic() - child.began >= self._rules.readiness:
+        if not child.has_been_ready and clock.monotonic() - child.began >= self._rules.readiness:
             self._kill(child, Kill.NOT_READY)
         for view in child.views():
             why = self._why_end(child, view)
