@@ -92,6 +92,8 @@ class Check:
                 self._explain(told, end, f"ended in attempt {end['attempt']} and ran again")
             elif self._story.was_struck(before["pid"], before["at"], after["at"]):
                 self.found.counts["cut off and run again"] += 1
+            elif (before["id"], before["attempt"]) in self._story.broken:
+                self.found.counts["failed for want of its store and run again"] += 1
             elif not self._expired(told):
                 self._say(told, f"ran again while attempt {before['attempt']} was alive")
 
