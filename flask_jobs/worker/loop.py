@@ -171,6 +171,8 @@ class Worker:
     def _turn(self) -> None:
         self._handlers.insist()
         try:
+            # Before whatever may take long: a pause, or a `failed()`.
+            self._hand.recover()
             self._run_errands()
             allowed = 0 if self._post.is_held_back() else self._post.allowance.take(self._wanted())
             if not allowed:
@@ -201,7 +203,6 @@ class Worker:
         """Settle what is finished and take what is next."""
         taken = 0
         try:
-            self._hand.recover()
             token, asked = new_id(), clock.monotonic()
             self._lane.asking(token)
             answer = self._ask(token, self._means.room(allowed))
@@ -235,6 +236,7 @@ class Worker:
     def _run_errands(self) -> None:
         errands = self._post.errands
         while errands:
+            self._settler.settle()
             self._lane.use()
             try:
                 self._hooks.run_errand(errands[0])
