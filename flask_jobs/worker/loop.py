@@ -294,7 +294,8 @@ class Worker:
         self._was_cut_short |= isinstance(attempt.outcome, Interrupted)
         self._has_timed_out |= isinstance(attempt.outcome, TimedOut)
         if attempt.job is not None and attempt.options.prefetch != 1:
-            self._means.note(delivery.reservation.envelope.name, attempt.seconds)
+            # Receivers take their time between two jobs, and what is taken next waits for them.
+            self._means.note(delivery.reservation.envelope.name, attempt.seconds + self._settler.telling)
         self._settler.add(verdict)
         if not verdict.is_done:
             self._settler.settle()
