@@ -16,6 +16,7 @@ from ..ids import new_id
 from ..outcome import Interrupted, TimedOut
 from ..slate import State
 from .alarm import Alarm, Cutter
+from .errands import Errands
 from .forks import ending_forks
 from .hand import Hand
 from .handlers import Handlers
@@ -79,12 +80,13 @@ class Worker:
             is_stopping=lambda: self._is_stopping,
             jitter=jitter,
         )
-        self._hooks = Hooks(driver, executor, timer=timer, defaults=settings.defaults, lane=self._lane)
+        hooks = Hooks(driver, executor, timer=timer, defaults=settings.defaults, lane=self._lane)
+        self._errands = Errands(self._post, hooks)
         self._outage = Outage()
         self._settler = Settler(
             driver,
             self._lane,
-            Teller(events, self._hooks.call),
+            Teller(events, hooks.call),
             self._outage,
             is_hurried=lambda: self._alarm.is_interrupted,
         )
@@ -134,7 +136,8 @@ class Worker:
             self._hand.end()
             self._settle_the_rest()
             self._told.stopping(self._settings.queues, reason=reason.value)
-            self._run_last_errands()
+            if not self._alarm.is_interrupted:
+                self._errands.run_the_last()
         return Stop.INTERRUPTED if self._was_cut_short or self._settler.was_cut_short else reason
 
     def _reason_to_stop(self) -> Stop | None:
@@ -173,7 +176,9 @@ class Worker:
         try:
             # Before whatever may take long: a pause, or a `failed()`.
             self._hand.recover()
-            self._run_errands()
+            if self._post.errands:
+                self._settler.settle()
+            self._errands.run()
             allowed = 0 if self._post.is_held_back() else self._post.allowance.take(self._wanted())
             if not allowed:
                 self._hold_back()
@@ -232,31 +237,6 @@ class Worker:
                 self._hand.lose(token)
             self._settler.give_up_the_overdue()
             raise
-
-    def _run_errands(self) -> None:
-        errands = self._post.errands
-        while errands:
-            self._settler.settle()
-            self._lane.use()
-            try:
-                self._hooks.run_errand(errands[0])
-            except (ConnectionLost, StoreRefused):
-                raise
-            except (
-                Exception
-            ):  # a record that cannot be read must not keep this worker, and each after it, from its jobs
-                log.complain(logger, "failed() of job %s could not be called.", errands[0])
-            finally:
-                self._lane.leave()
-            errands.popleft()
-            self._post.errand_is_run()
-
-    def _run_last_errands(self) -> None:
-        try:
-            if not self._alarm.is_interrupted:
-                self._run_errands()
-        except (ConnectionLost, StoreRefused) as error:
-            logger.warning("An errand is left to another worker: %s", error)
 
     def _hold_back(self) -> None:
         """Take no job until that is over, for a moment at most."""

@@ -13,7 +13,7 @@ from tests.chaos.ledger import Line
 from tests.chaos.story import Story, Told
 
 # What takes a store away from a worker, or a worker's supervisor from it, so that leases may run out.
-ENDS_LEASES = frozenset({"kill supervisor", "kill tree", "freeze past lease", "cut", "hang"})
+ENDS_LEASES = frozenset({"kill supervisor", "kill tree", "freeze past lease", "restart server", "cut", "hang"})
 
 
 @dataclass
@@ -92,6 +92,8 @@ class Check:
                 self._explain(told, end, f"ended in attempt {end['attempt']} and ran again")
             elif self._story.was_struck(before["pid"], before["at"], after["at"]):
                 self.found.counts["cut off and run again"] += 1
+            elif (before["id"], before["attempt"]) in self._story.broken:
+                self.found.counts["failed for want of its store and run again"] += 1
             elif not self._expired(told):
                 self._say(told, f"ran again while attempt {before['attempt']} was alive")
 
