@@ -25,14 +25,12 @@ from ..options import JobOptions, WorkerDefaults, resolve
 from ..outcome import Died, Done, Interrupted, Outcome, Skipped, TimedOut
 from ..slate import LEFT, Held, State, View
 from ..threads import start_deaf
+from ..worker.late import LatePops
 from ..worker.pause import Outage, pause
 from ..worker.telling import LEASE_PASSED, Teller
 from .leases import delivery
 
 logger = logging.getLogger(__name__)
-
-# How long after a worker's death its last pop is recovered again, in seconds.
-_LOOK_AGAIN = (1.0, 10.0)
 
 Decisions = list[tuple[Attempt, Settlement]]
 """What came of the jobs of one lane, and what is to be said of each."""
@@ -120,7 +118,7 @@ class Undertaker:
         self._open: list[Estate] = []
         # By lane of the estate at hand: what a lost answer has applied is repeated as it was, and then told of.
         self._decisions: dict[int, Decisions] = {}
-        self._late: list[tuple[float, str]] = []
+        self._late = LatePops()
         self._outage = Outage()
         self._is_giving_up = False
         self._thread = threading.Thread(target=self._run, name="undertaker", daemon=True)
@@ -166,16 +164,14 @@ class Undertaker:
 
     def _next(self) -> Estate | None:
         """The next estate, or None if it is first to be looked at what late pops have brought."""
-        due = min((at for at, _ in self._late), default=None)
+        due = self._late.next_due
         try:
             return self._waiting.get(timeout=None if due is None else max(0.0, due - clock.monotonic()))
         except queue.Empty:
             return None
 
     def _look_again(self) -> None:
-        due = [late for late in self._late if late[0] <= clock.monotonic()]
-        self._late = [late for late in self._late if late not in due]
-        for _, token in due:
+        for token in self._late.take():
             try:
                 self._driver.recover(token)
             except Exception:  # then its lease brings it back
@@ -210,7 +206,7 @@ class Undertaker:
     def _recover(self, token: str) -> None:
         self._driver.recover(token)
         # A server may still be carrying out what a client that is dead has sent.
-        self._late += [(clock.monotonic() + pause, token) for pause in _LOOK_AGAIN]
+        self._late.add(token)
 
     def _see_to_the_hook(self, job_id: str) -> None:
         if job_id not in self._sent and self._waits_for_its_hook(job_id):

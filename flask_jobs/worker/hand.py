@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ..driver import Driver
 from ..slate import NoLane, State
+from .late import LatePops
 from .processor import Delivery
 from .relief import Relief
 from .settler import Settler
@@ -33,8 +34,9 @@ class Hand:
         self._token = ""
         self._waiting: deque[Delivery] = deque()
         self._begun: set[str] = set()
-        # A pop of which something is to be put back, and what of it is not.
-        self._lost: tuple[str, set[str]] | None = None
+        # A pop of which something is to be put back, and what of it is not; None if nobody knows what it has brought.
+        self._lost: tuple[str, set[str] | None] | None = None
+        self._late = LatePops()
         self._is_out = False
 
     def hold(self, token: str, deliveries: Sequence[Delivery]) -> None:
@@ -66,15 +68,19 @@ class Hand:
 
     def lose(self, token: str) -> None:
         """The answer to this pop has not arrived; whatever it has brought is to be put back."""
-        self._lost = token, set()
+        self._lost = token, None
 
     def recover(self) -> None:
         """Put back what is to be, as often as it takes until the store has said so."""
+        for token in self._late.take():
+            self._driver.recover(token)
         if self._lost is None:
             return
         token, begun = self._lost
-        self._driver.recover(token, keep=begun | self._settler.ids)
+        self._driver.recover(token, keep=(begun or set()) | self._settler.ids)
         self._lost = None
+        if begun is None:
+            self._late.add(token)
 
     def end(self) -> None:
         """Nothing is taken any more."""

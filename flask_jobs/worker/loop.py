@@ -174,6 +174,10 @@ class Worker:
     def _turn(self) -> None:
         self._handlers.insist()
         try:
+            # Before whatever may take long: a pause, or a `failed()`.
+            self._hand.recover()
+            if self._post.errands:
+                self._settler.settle()
             self._errands.run()
             allowed = 0 if self._post.is_held_back() else self._post.allowance.take(self._wanted())
             if not allowed:
@@ -204,7 +208,6 @@ class Worker:
         """Settle what is finished and take what is next."""
         taken = 0
         try:
-            self._hand.recover()
             token, asked = new_id(), clock.monotonic()
             self._lane.asking(token)
             answer = self._ask(token, self._means.room(allowed))
@@ -271,7 +274,8 @@ class Worker:
         self._was_cut_short |= isinstance(attempt.outcome, Interrupted)
         self._has_timed_out |= isinstance(attempt.outcome, TimedOut)
         if attempt.job is not None and attempt.options.prefetch != 1:
-            self._means.note(delivery.reservation.envelope.name, attempt.seconds)
+            # Receivers take their time between two jobs, and what is taken next waits for them.
+            self._means.note(delivery.reservation.envelope.name, attempt.seconds + self._settler.telling)
         self._settler.add(verdict)
         if not verdict.is_done:
             self._settler.settle()

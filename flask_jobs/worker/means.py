@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from ..envelope import Room
@@ -40,9 +41,14 @@ class Means:
             self._short.pop(name, None)
 
     def room(self, wanted: int) -> Room:
-        """What the next pop may take, `wanted` jobs at most."""
-        limit = min(self._most, wanted)
-        return Room(limit, means=self._short) if limit > 1 and self._short else _ALONE
+        """What the next pop may take, `wanted` jobs at most, and no more than would fit if they were all the quickest.
+
+        What a pop looks at and leaves is locked for a moment, and others would pass it by for a queue that comes later.
+        """
+        limit, quickest = min(self._most, wanted), min(self._short.values(), default=math.inf)
+        if limit * quickest > _ALONE.box:
+            limit = int(_ALONE.box / quickest)
+        return Room(limit, means=self._short) if limit > 1 else _ALONE
 
 
 _ALONE = Room(limit=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from .. import log
+from .. import clock, log
 from ..driver import Driver
 from ..envelope import Settled, Settlement
 from ..errors import ConnectionLost, StoreRefused
@@ -35,6 +35,8 @@ class Settler:
         self._left: list[Verdict] = []
         self._aside: list[tuple[list[Verdict], Settled]] = []
         self.was_cut_short = False
+        self.telling = 0.0
+        """What it took to tell of one of those told of last, in seconds."""
 
     @property
     def settlements(self) -> Sequence[Settlement]:
@@ -112,11 +114,14 @@ class Settler:
     def _tell(self, verdicts: Sequence[Verdict], settled: Settled) -> None:
         if not verdicts:
             return
+        began = clock.monotonic()
         self._lane.use()
         try:
             self._teller.tell_all([(verdict.attempt, verdict.settlement) for verdict in verdicts], settled)
         finally:
             self._lane.leave()
+        if all(verdict.is_done for verdict in verdicts):  # a `failed()` is no measure for the others
+            self.telling = (clock.monotonic() - began) / len(verdicts)
 
     def _note_failure(self, error: Exception) -> None:
         if isinstance(error, ConnectionLost | StoreRefused):

@@ -55,6 +55,12 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def have_all_paused() -> None:
+    """Have the supervisor tell its workers to pause, and be a short job all the same."""
+    os.kill(os.getppid(), signal.SIGUSR2)
+    time.sleep(0.03)
+
+
 WAYS: dict[str, Callable[[float], None]] = {
     "sleep": sleep_on,
     "sleep in one": time.sleep,
@@ -65,6 +71,7 @@ WAYS: dict[str, Callable[[float], None]] = {
     "sys.exit": lambda _: sys.exit(0),
     "os._exit": lambda _: os._exit(3),
     "die": lambda _: die(),
+    "pause": lambda _: have_all_paused(),
 }
 
 
@@ -237,6 +244,7 @@ class SlowHook(Job):
         die()
 
     def failed(self, error: BaseException) -> None:
+        note("hook begins", seconds=self.seconds)
         cut = ""
         try:
             sleep_on(self.seconds)

@@ -90,6 +90,28 @@ def test_f01_what_the_pop_of_a_dead_worker_takes_later_than_it_is_looked_for_is_
         site.close()
 
 
+def test_f01_what_a_pop_takes_when_nobody_waits_for_its_answer_any_more_is_looked_for_again(site: Site) -> None:
+    url = required_redis()
+    with own_prefix(url) as prefix, proxy_to(urlsplit(url).port or 6379, is_redis=False) as proxy:
+        site.name = "redis"
+        site.connection.update(driver="redis", url=f"{proxy.url}?socket_timeout=2", prefix=prefix, retry_after=600)
+        site.supervise().started()
+        proxy.hold_back(0, matching=load("pop").digest.encode())
+        assert proxy.halted.wait(30)
+
+        site.dispatch(Gated("next"))
+        wait_for(lambda: site.ledger("begin", label="next"))
+        (job_id,) = site.dispatch(Brief("late"))
+        proxy.let_go()
+        assert proxy.carried_out.wait(30)
+        assert site.sizes() == (0, 0, 2, 0)
+        site.open_gate("next", 1)
+        wait_for(lambda: site.sizes() == (0, 0, 0, 0))
+
+        assert [line["attempt"] for line in site.ledger("begin", job=job_id)] == [1]
+        site.close()
+
+
 @pytest.mark.slow
 def test_f01_the_hook_of_a_job_that_failed_with_its_worker_runs_once_in_a_healthy_one(site: Site) -> None:
     worker = site.supervise("--stop-when-empty", "--processes", "2")

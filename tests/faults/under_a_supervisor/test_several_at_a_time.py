@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from flask_jobs.envelope import Counters
-from tests.faults.hard_jobs import Hard
+from tests.faults.hard_jobs import Hard, SlowHook
 from tests.faults.workers import Site, Worker, wait_for
 
 
@@ -62,3 +64,37 @@ def test_what_was_taken_along_with_a_long_job_is_run_by_others_while_it_runs(sit
     assert [line["attempt"] for line in site.ledger("begin", job=ids[2])] == [1, 2]
     assert len(site.ledger("begin")) == 3 + 6 + 1
     assert worker.is_alive
+
+
+def test_workers_that_pause_keep_nothing_that_others_could_run(site: Site) -> None:
+    warm(site)
+
+    site.dispatch(Hard("pause", bad=1), *quick(3))
+    wait_for(lambda: len(site.ledger("begin", label="pause")) == 1)
+    wait_for(lambda: site.sizes() == (3, 0, 0, 0))
+
+    assert len(site.ledger("end")) == 3 + 1
+
+
+def test_what_is_finished_does_not_wait_for_the_hook_of_a_job_whose_worker_died(site: Site) -> None:
+    site.supervise()
+
+    site.dispatch(SlowHook(600, limit=600), *quick(1_000))
+    wait_for(lambda: site.ledger("hook begins"))
+
+    ready, _, reserved, _ = site.sizes()
+    assert (ready + len(site.ledger("end")), reserved) == (1_000, 0)
+
+
+@pytest.mark.parametrize("site_on_each_store", ["postgresql", "mariadb"], indirect=True)
+def test_what_is_looked_at_and_left_is_not_passed_by_for_a_later_queue(site_on_each_store: Site) -> None:
+    site = site_on_each_store
+    first = site.dispatch(*[Hard("sleep in one", seconds=0.013, bad=1) for _ in range(160)], queue="high")
+    site.dispatch(*[Hard("sleep in one", seconds=0.013, bad=1) for _ in range(40)])
+
+    site.supervise("--queue", "high,default", "--processes", "3")
+    wait_for(lambda: len(site.ledger("end")) == 200)
+
+    # The last ones may be under way while others begin with the next queue.
+    begun = [line["job"] for line in site.ledger("begin")][:150]
+    assert set(begun) <= set(first)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from flask_jobs import clock
+from flask_jobs import clock, job_processed
 from flask_jobs.control import current_job
 from flask_jobs.envelope import Counters
 from flask_jobs.slate import Slate, State
@@ -112,6 +112,18 @@ def test_where_it_is_so_wanted_all_are_taken_alone(bench: Bench, watched: Watche
 
     taken = [call for call in bench.store.calls if call in ("pop", "exchange")]
     assert len(taken) == len(script.ran) + ("once" not in settings)
+
+
+def test_what_receivers_take_counts_as_well(bench: Bench, watched: Watched) -> None:
+    Script(bench)
+    for _ in range(12 * MOST):
+        bench.store.add("demo")
+
+    with job_processed.connected_to(lambda sender, **_: time.sleep(0.003), sender=bench.app):
+        watched().run()
+
+    # At first it is not known, and some of what is taken goes back.
+    assert bench.store.calls.count("recover") <= 4
 
 
 @pytest.mark.usefixtures("patient")
