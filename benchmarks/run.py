@@ -37,7 +37,16 @@ FAILURES = (SideError, LookupError, OSError, psutil.Error, redis.RedisError, sa.
 
 MEANING = """\
 Medians of the runs, and half of what lies between the least and the most. The last rows say how many times as good
-flask_jobs is: where less is better, that is the other's figure by its own."""
+flask_jobs is: where less is better, that is the other's figure by its own.
+
+Everything that is not said here is as each library has it by default, with log lines of warnings only.
+
+- A process of RQ or Celery runs one job at a time, so 32 at once are 32 processes; the others have 2 with 16 threads
+  (Huey one with 32; Procrastinate coroutines). Dramatiq always has its 8 threads: with one it mostly waits.
+- Huey and Celery forget a job before it runs, and lose it if the worker dies then. Huey flushes SQLite at each commit;
+  flask_jobs and the bare loop do not.
+- The bare loop ends and takes 50 bodies in one step, and promises nothing. The memory of flask_jobs is that of its
+  worker and of the supervisor beside it."""
 
 
 def main() -> None:
