@@ -56,11 +56,13 @@ def main() -> None:
     if arguments.install:
         install()
     contenders, head = _present([each for each in CONTENDERS if each.name in arguments.only])
-    tables = [_measure(store, contenders, arguments) for store in STORES if store.name in arguments.store]
-    text = "\n\n".join([*head, f"Load at the end: {_load()}.", *tables])
-    print(f"\n{text}")
+    parts = _printed(head)
+    for store in STORES:
+        if store.name in arguments.store:
+            parts += _printed([_measure(store, contenders, arguments)])
+    parts += _printed([f"Load at the end: {_load()}."])
     if arguments.write:
-        Path(arguments.write).write_text(f"# How it compares\n\n{text}\n")
+        Path(arguments.write).write_text("# How it compares\n\n" + "\n\n".join(parts) + "\n")
 
 
 def _arguments() -> argparse.Namespace:
@@ -131,6 +133,13 @@ def _measure_once(store: Store, row: Row, arguments: argparse.Namespace, run: in
     took = time.monotonic() - began
     print(f"run {run}, {store.name}, {row.contender.name}: {took:.0f} s", *failures, file=sys.stderr, flush=True)
     return failures
+
+
+def _printed(parts: list[str]) -> list[str]:
+    """They are printed as soon as they are known, for a run is long."""
+    for part in parts:
+        print(f"\n{part}", flush=True)
+    return parts
 
 
 def _load() -> str:
