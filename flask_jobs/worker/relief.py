@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 _AGAIN = 1.0
 
 # A thread that was needed a moment ago will be needed again: to wake it up costs more than to let it look once more.
-_LINGER = 0.2
+_LINGER = 0.05
 
 
 class Relief:

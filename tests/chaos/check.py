@@ -13,7 +13,7 @@ from tests.chaos.ledger import Line
 from tests.chaos.story import Story, Told
 
 # What takes a store away from a worker, or a worker's supervisor from it, so that leases may run out.
-ENDS_LEASES = frozenset({"kill supervisor", "kill tree", "freeze past lease", "cut", "hang"})
+ENDS_LEASES = frozenset({"kill supervisor", "kill tree", "freeze past lease", "restart server", "cut", "hang"})
 
 
 @dataclass

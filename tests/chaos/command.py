@@ -16,7 +16,7 @@ from tests.faults.workers import Worker
 
 ROOT = Path(__file__).parents[2]
 
-_CUT_OFF = ("Is it running, and does the", "A worker could not start")
+_CUT_OFF = ("Is it running, and does the", "was lost before the answer came", "A worker could not start")
 
 
 class Command:

@@ -15,6 +15,7 @@ from flask_jobs import restarts
 from flask_jobs.store import Store
 from tests.chaos.command import Command
 from tests.chaos.ledger import Ledger
+from tests.processes import ServerProcess
 from tests.proxy import Proxy
 
 WORKERS_ONLY = {"kill worker": 6, "freeze": 1}
@@ -28,6 +29,7 @@ ALL = {
     "kill tree": 1,
     "terminate": 1,
     "restart": 1,
+    "restart server": 1,
     "cut": 3,
     "hang": 1,
 }
@@ -44,6 +46,7 @@ class Faults:
     ledger: Ledger
     store: Store
     proxy: Proxy | None
+    server: ServerProcess | None
     lease: float
     _later: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
 
@@ -67,6 +70,8 @@ class Faults:
             with self._noting(kind):
                 restarts.ask(self.store)
             return True
+        if kind == "restart server":
+            return self._restart_the_server(kind)
         if kind in ("cut", "hang"):
             return self._break_connections(kind)
         if kind in ("kill worker", "freeze", "freeze past lease"):
@@ -101,6 +106,14 @@ class Faults:
             for process in (command.process, *workers):
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
+        return True
+
+    def _restart_the_server(self, kind: str) -> bool:
+        if self.server is None:
+            return False
+        with self._noting(kind):
+            self.server.stop()
+            self.server.start()
         return True
 
     def _break_connections(self, kind: str) -> bool:

@@ -46,7 +46,7 @@ class Rounds:
     def run(self, folder: Path) -> None:
         """Do them in this folder, which keeps ledger and logs."""
         with ExitStack() as stack:
-            connection = stack.enter_context(opened(self.store, folder))
+            connection, _ = stack.enter_context(opened(self.store, folder))
             app = create_app(str(folder), connection)
             stack.callback(app.extensions["flask_jobs"].connections.close)
             with app.app_context():

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -21,6 +20,8 @@ from tests.chaos.ledger import Ledger, Line, Reader
 from tests.chaos.load import Load
 from tests.chaos.stores import Connection, held_locks, left_behind, opened, proxied
 from tests.chaos.story import Story
+from tests.processes import ServerProcess
+from tests.proxy import Proxy
 
 # Between these, so many jobs wait at a time.
 _FEW = 150
@@ -80,11 +81,11 @@ class Report:
 def run(plan: Plan, folder: Path) -> Report:
     """Do it in this folder, which keeps ledger and logs."""
     with ExitStack() as stack:
-        connection = stack.enter_context(opened(plan.store, folder))
+        connection, server = stack.enter_context(opened(plan.store, folder, own="restart server" in plan.faults))
         reached, proxy = connection, None
         if plan.store != "sqlite" and {"cut", "hang"} & plan.faults.keys():
             reached, proxy = stack.enter_context(proxied(connection))
-        return Run(plan, folder, connection, reached, stack).report(proxy)
+        return Run(plan, folder, connection, reached, stack).report(proxy, server)
 
 
 class Run:
@@ -110,12 +111,12 @@ class Run:
         stack.callback(self._close)
         stack.enter_context(self._app.app_context())
 
-    def report(self, proxy: Any) -> Report:
+    def report(self, proxy: Proxy | None, server: ServerProcess | None) -> Report:
         """Do all of it."""
         began, driver = time.monotonic(), jobs.driver()
         driver.prepare()
         assert isinstance(driver, KeepsLocks)
-        faults = Faults(random.Random(self._plan.seed + 1), self._ledger, driver.store, proxy, self._plan.lease)
+        faults = Faults(random.Random(self._plan.seed + 1), self._ledger, driver.store, proxy, server, self._plan.lease)
         self._storm(faults)
         if proxy is not None:
             proxy.heal()

@@ -14,8 +14,9 @@ import sqlalchemy as sa
 
 from flask_jobs.drivers.database import metadata, open_engine
 from flask_jobs.store import Holder, Store, Taken
-from tests.faults.stores import common_store
+from tests.faults.stores import common_store, own_server, store_on
 from tests.faults.workers import Site
+from tests.processes import ServerProcess
 from tests.proxy import Proxy, proxy_to
 from tests.servers import keys_of
 
@@ -27,13 +28,18 @@ _MEMORY_OF_KEYS = ("ended:", "turns", "queues", "limit:", "slices:", "tally:", "
 
 
 @contextmanager
-def opened(kind: str, folder: Path) -> Iterator[Connection]:
-    """The settings of a connection to a store of this kind that nobody else uses."""
-    with common_store(kind, folder) as store:
+def opened(kind: str, folder: Path, *, own: bool = False) -> Iterator[tuple[Connection, ServerProcess | None]]:
+    """The settings of a connection to a store of this kind that nobody else uses, on a server of its `own` if wanted.
+
+    SQLite has no server, and for the common one there is none to give.
+    """
+    with ExitStack() as stack:
+        server = stack.enter_context(own_server(kind)) if own and kind != "sqlite" else None
+        store = stack.enter_context(common_store(kind, folder)) if server is None else store_on(server)
         site = Site(folder)
         store.serve(site)
         found = site.config.get("JOBS_CONNECTIONS", {}).get("redis")
-        yield {"driver": "redis", **found} if found else {"driver": "database", **site.connection}
+        yield {"driver": "redis", **found} if found else {"driver": "database", **site.connection}, server
 
 
 @contextmanager

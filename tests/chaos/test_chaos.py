@@ -13,7 +13,6 @@ from tests.chaos.run import Plan, run
 SERVERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("postgresql", "mariadb")]
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("store", ["sqlite", "redis", *SERVERS])
 def test_workers_that_are_killed_at_random_lose_no_job_and_double_none(store: str, tmp_path: Path) -> None:
     plan = Plan(store, seed=4, jobs=200, strikes=5, processes=2, faults=WORKERS_ONLY)

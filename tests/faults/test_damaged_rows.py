@@ -6,9 +6,9 @@ import pytest
 
 from flask_jobs.envelope import Ack, Room
 from flask_jobs.ids import new_id
-from flask_jobs.testing.contract.batches import batch
 from flask_jobs.testing.contract.chains import chain
 from flask_jobs.testing.contract.keys import digest, keyed
+from flask_jobs.testing.contract.on_batches import batch
 from flask_jobs.testing.contract.support import fail, pop_one, roomy
 
 from .support import job, open_driver

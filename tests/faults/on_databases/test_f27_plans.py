@@ -14,9 +14,9 @@ from flask_jobs.drivers.database import DatabaseDriver
 from flask_jobs.drivers.database.dialects.postgresql import opening
 from flask_jobs.envelope import Ack, After, Room
 from flask_jobs.ids import new_id
-from flask_jobs.testing.contract.batches import batch, member
 from flask_jobs.testing.contract.chains import chain
 from flask_jobs.testing.contract.keys import digest, keyed
+from flask_jobs.testing.contract.on_batches import batch, member
 from flask_jobs.testing.contract.support import fail
 from tests.databases import MARIADB, empty
 from tests.faults.support import job

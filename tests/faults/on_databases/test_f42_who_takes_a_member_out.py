@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from flask_jobs.ids import new_id
-from flask_jobs.testing.contract.batches import batch
+from flask_jobs.testing.contract.on_batches import batch
 from flask_jobs.testing.contract.support import fail, pop_one
 
 ROUNDS = [10, pytest.param(50, marks=pytest.mark.volume)]

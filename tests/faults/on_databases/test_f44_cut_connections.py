@@ -6,9 +6,9 @@ from flask_jobs.envelope import Ack, Room
 from flask_jobs.errors import ConnectionLost
 from flask_jobs.ids import new_id
 from flask_jobs.stored import Sizes
-from flask_jobs.testing.contract.batches import batch, member
 from flask_jobs.testing.contract.chains import chain
 from flask_jobs.testing.contract.keys import digest, keyed
+from flask_jobs.testing.contract.on_batches import batch, member
 from flask_jobs.testing.contract.support import fail, pop_one
 from tests.proxy import proxy_to
 

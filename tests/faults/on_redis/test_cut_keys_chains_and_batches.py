@@ -12,9 +12,9 @@ from flask_jobs.errors import ConnectionLost, Stored
 from flask_jobs.ids import new_id
 from flask_jobs.pushes import Pushed
 from flask_jobs.stored import Sizes
-from flask_jobs.testing.contract.batches import CALLBACKS, batch, member
 from flask_jobs.testing.contract.chains import chain
 from flask_jobs.testing.contract.keys import digest, keyed
+from flask_jobs.testing.contract.on_batches import CALLBACKS, batch, member
 from flask_jobs.testing.contract.support import fail, pop, pop_one, release, roomy, until
 
 NAMES = ["shop.send-invoice", *CALLBACKS.values()]

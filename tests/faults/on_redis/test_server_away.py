@@ -11,8 +11,8 @@ from flask_jobs.envelope import After, Room
 from flask_jobs.errors import ConnectionLost, Stored, StoreRefused
 from flask_jobs.pushes import Push
 from flask_jobs.stored import Sizes
-from flask_jobs.testing.contract.batches import batch
 from flask_jobs.testing.contract.chains import chain
+from flask_jobs.testing.contract.on_batches import batch
 from flask_jobs.testing.contract.support import envelope, pop_one, push
 
 from ...servers import free_port, redis_server

