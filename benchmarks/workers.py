@@ -16,6 +16,7 @@ from .contenders import ROOT, Contender, SideError, reason
 from .record import Run, count, runs
 
 START_LIMIT = 20.0
+STILL_LIMIT = 5.0
 STILL = 0.03
 """How many seconds of CPU a worker that has nothing to do uses in half a second at most."""
 
@@ -73,7 +74,7 @@ class Workers:
             raise SideError(f"no job has begun within {START_LIMIT:.0f} s: {self._reason()}")
 
     def wait_until_still(self) -> None:
-        """Wait until it has nothing to do any more, for half a second."""
+        """Wait until it has had nothing to do for half a second, or as long as can be waited for that."""
         used = [self.used()]
 
         def is_still() -> bool:
@@ -81,7 +82,7 @@ class Workers:
             used.append(self.used())
             return len(used) > 2 and used[-1] - used[-3] <= STILL
 
-        self._wait(is_still, START_LIMIT)
+        self._wait(is_still, STILL_LIMIT)
 
     def hold(self) -> None:
         """Stop all processes where they are."""

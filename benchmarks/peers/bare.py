@@ -42,7 +42,7 @@ class BareLoop(Peer):
                 number, seconds, _padding = json.loads(body)
                 perform(number, seconds)
             if not bodies:
-                time.sleep(0.005)
+                time.sleep(0.02)
 
 
 peer = BareLoop()
