@@ -64,6 +64,8 @@ class BareSqlite:
 
     def exchange(self, done: Sequence[Any], room: int) -> Taken:
         execute, executemany = self._connection.execute, self._connection.executemany
+        if not done and not execute("SELECT 1 FROM job WHERE state = 0 LIMIT 1").fetchone():
+            return (), ()  # who waits holds no lock
         execute("BEGIN IMMEDIATE")
         executemany("DELETE FROM job WHERE seq = ?", done)
         found = execute("SELECT seq, body FROM job WHERE state = 0 ORDER BY at, seq LIMIT ?", (room,)).fetchall()
@@ -80,9 +82,12 @@ class BarePostgresql:
         self._connection = psycopg.connect(url, autocommit=True)
 
     def prepare(self) -> None:
+        # Not IF NOT EXISTS, which waits for whoever uses the table.
+        if self._connection.execute("SELECT 1 WHERE to_regclass('job') IS NOT NULL").fetchone():
+            return
         self._connection.execute(
-            "CREATE TABLE IF NOT EXISTS job (seq BIGSERIAL PRIMARY KEY, state SMALLINT, at FLOAT8, body TEXT);"
-            "CREATE INDEX IF NOT EXISTS job_next ON job (state, at, seq)"
+            "CREATE TABLE job (seq BIGSERIAL PRIMARY KEY, state SMALLINT, at FLOAT8, body TEXT);"
+            "CREATE INDEX job_next ON job (state, at, seq)"
         )
 
     def insert(self, bodies: Sequence[str]) -> None:
@@ -119,8 +124,10 @@ class BareMysql:
         self._cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
     def prepare(self) -> None:
+        if self._cursor.execute("SHOW TABLES LIKE 'job'"):
+            return
         self._cursor.execute(
-            "CREATE TABLE IF NOT EXISTS job (seq BIGINT AUTO_INCREMENT PRIMARY KEY, state SMALLINT, at DOUBLE, "
+            "CREATE TABLE job (seq BIGINT AUTO_INCREMENT PRIMARY KEY, state SMALLINT, at DOUBLE, "
             "body LONGTEXT, KEY job_next (state, at, seq)) ENGINE InnoDB"
         )
 
