@@ -124,11 +124,13 @@ def read(source: Mapping[str, Any], driver_keys: Callable[[str], Collection[str]
     )
 
 
-def _store(value: object, connections: Collection[str]) -> str | None:
-    if value is None or value == MEMORY or value in connections:
-        return value  # type: ignore[return-value]  # it equals a text
+def _store(value: object, connections: Mapping[str, ConnectionSettings]) -> str | None:
+    # What runs jobs at once keeps nothing beside them.
+    known = [name for name, settings in connections.items() if settings.driver != "sync"]
+    if value is None or value == MEMORY or value in known:
+        return value
     raise ConfigurationError(
-        f"JOBS_STORE names the store {value!r}: give the name of a connection ({_listed(connections)}), {MEMORY!r}, or "
+        f"JOBS_STORE names the store {value!r}: give the name of a connection ({_listed(known)}), {MEMORY!r}, or "
         "None for the one beside each job's own connection."
     )
 

@@ -21,7 +21,8 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The job asked to be put back. `started`: its body had been entered; `spends`: it costs an attempt anyway."""
+    """The job asked to be put back. `started`: its body had been entered, and not because of a stop; `spends`: it costs
+    an attempt anyway."""
 
     delay: float
     reason: str

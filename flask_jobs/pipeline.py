@@ -265,7 +265,8 @@ class Passage:
         match error:
             case ReleaseJob():
                 spends = self._guards.releases_spend if error.spend_attempt is None else error.spend_attempt
-                return Released(error.delay, error.reason, self._started, spends)
+                # Who makes way for a stop pays no more for it than who is cut short.
+                return Released(error.delay, error.reason, self._started and not self._is_stopping(), spends)
             case DiscardJob():
                 return Skipped(str(error) or "discarded by the job")
             case FailJob():

@@ -19,7 +19,8 @@ LOOKED_AT = 1_000
 
 # Nothing is stored of a job that was dropped: whoever dispatches one job a thousand times costs its holder nothing.
 _DROPPED = (
-    " If it was dropped as a duplicate, the log of flask_jobs.lifecycle says for which job: look there for [job:{}]."
+    " If it was dropped as a duplicate, the log of flask_jobs.lifecycle (level INFO) says for which job: look for "
+    "[job:{}] there."
 )
 
 AnyJob = StoredJob | FailedJob

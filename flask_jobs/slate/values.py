@@ -43,6 +43,8 @@ class Order(IntEnum):
     """To end when its errands are run."""
     RESTART = 8
     """That this is for a restart."""
+    TIME_IS_UP = 16
+    """That this is because the command has run for as long as it was to."""
 
 
 @dataclass(frozen=True, slots=True)

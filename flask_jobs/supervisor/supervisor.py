@@ -154,6 +154,7 @@ class Supervisor:
         for child in self._children():
             # Also in writing, for a job may have shut out the signal, and nobody is to take another one after it.
             child.order(Order.RESTART, wanted=reason is Stop.RESTART)
+            child.order(Order.TIME_IS_UP, wanted=reason is Stop.MAX_TIME)
             child.order(Order.LEAVE)
             child.terminate()
         if at_work and grace != 0:

@@ -153,6 +153,8 @@ class Supervised:
         return self._why_told() if self._slate.is_ordered(Order.LEAVE) else self._why_leave()
 
     def _why_told(self) -> Stop:
+        if self._slate.is_ordered(Order.TIME_IS_UP):
+            return Stop.MAX_TIME
         return Stop.RESTART if self._slate.is_ordered(Order.RESTART) else Stop.SIGNAL
 
     def _go_on_alone(self, crew: Crew) -> None:

@@ -77,16 +77,17 @@ def customers(shop: Shop, every: float) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize(
-    ("deploys", "every"),
-    [pytest.param(2, 4, marks=pytest.mark.slow), pytest.param(12, 10, marks=pytest.mark.volume)],
+    ("deploys", "every", "orders_every"),
+    # The shop sends 30 mails a minute, and each order has one.
+    [pytest.param(2, 4, 0.8, marks=pytest.mark.slow), pytest.param(12, 10, 2.2, marks=pytest.mark.volume)],
 )
 def test_deploys_under_load_fail_no_request_spend_no_attempt_and_lose_no_job(
-    tmp_path: Path, deploys: int, every: float
+    tmp_path: Path, deploys: int, every: float, orders_every: float
 ) -> None:
     shop = Shop(tmp_path)
     manager = ProcessManager(shop)
     try:
-        with customers(shop, 0.8) as answers:
+        with customers(shop, orders_every) as answers:
             for _ in range(deploys):
                 time.sleep(every)
                 wait_for(manager.has_workers, "the workers of the code before")

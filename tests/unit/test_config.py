@@ -62,6 +62,7 @@ def test_other_keys_of_the_app_are_none_of_our_business() -> None:
         ({"JOBS_CONNECTIONS": {"database": {"renew": "yes"}}}, r"\['renew'\] must be True or False"),
         ({"JOBS_CONNECTIONS": {"database": {"queue": "a b"}}}, r"\['queue'\]: 'a b' is no queue name"),
         ({"JOBS_CONNECTIONS": {"database": {"clock": "sun"}}}, r"\['clock'\] is"),
+        ({"JOBS_STORE": "sync"}, "JOBS_STORE names the store 'sync'"),
         ({"JOBS_SIGN": 0}, "JOBS_SIGN must be True or False"),
         ({"JOBS_MAX_PAYLOAD": "1MB"}, "JOBS_MAX_PAYLOAD must be a whole number"),
         ({"JOBS_BASE_URL": "shop.example"}, "JOBS_BASE_URL must be like"),

@@ -16,13 +16,13 @@ import time_machine
 from flask_jobs import clock
 from flask_jobs.control import ReleaseJob, current_job
 from flask_jobs.envelope import NOW as AT_ONCE
-from flask_jobs.envelope import After, Event, Hook, Room
+from flask_jobs.envelope import After, Counters, Event, Hook, Room
 from flask_jobs.errors import MalformedEnvelope, StoreRefused
 from flask_jobs.job import Job
 from flask_jobs.options import WorkerDefaults
 from flask_jobs.policy import UNKNOWN_PAUSES
 from flask_jobs.stored import Sizes
-from flask_jobs.worker import Post, Stop
+from flask_jobs.worker import Post, Stop, Worker
 from flask_jobs.worker.post import Allowance
 
 from ..support.bench import Bench, lost
@@ -686,6 +686,27 @@ def test_a_turn_that_brings_no_job_is_not_at_the_expense_of_the_workers_beside_i
 
     assert reason is Stop.EMPTY
     assert [allowance.take(1), allowance.take(1)] == [1, 0]
+
+
+def test_f22_a_job_that_makes_way_for_a_stop_spends_no_attempt(bench: Bench):
+    workers: list[Worker] = []
+
+    def handle(self: Job) -> None:
+        workers[-1].stop()
+        assert current_job.stopping
+        current_job.release()
+
+    bench.knows("demo", handle, max_attempts=2)
+    job_id = bench.store.add("demo")
+    reasons = []
+    for _ in range(3):
+        workers.append(bench.worker())
+        reasons.append(workers[-1].run())
+
+    stored = bench.store.find(job_id)
+    assert stored is not None
+    assert stored.counters == Counters(releases=3)
+    assert reasons == [Stop.SIGNAL] * 3
 
 
 def test_a_second_signal_gives_up_a_settlement_that_the_store_does_not_take(bench: Bench):
