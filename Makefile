@@ -4,8 +4,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # More than a small machine has cores, for the tests of real processes mostly wait.
 WORKERS ?= 4
+# How often each contender of the benchmarks is measured.
+RUNS ?= 3
 
-.PHONY: demo test test-quick test-volume chaos lint format types docs bench lock clean
+.PHONY: demo test test-quick test-volume chaos lint format types docs bench bench-quick lock clean
 
 demo: $(READY)  ## The main job at work, on SQLite
 	$(BIN)/python -m example_app.demo
@@ -39,8 +41,11 @@ types: $(READY)
 docs: $(READY)
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
-bench: $(READY)
-	$(BIN)/python -m benchmarks.run
+bench: $(READY)  ## Beside its peers and a bare loop on each store, RUNS times; long, and on a machine that does nothing else
+	$(BIN)/python -m benchmarks.run --install --runs $(RUNS) --write benchmarks/RESULTS.md
+
+bench-quick: $(READY)  ## Beside the bare loop only
+	$(BIN)/python -m benchmarks.run --quick --runs 1 --only flask_jobs --only "bare loop"
 
 $(READY): requirements-dev.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -53,4 +58,4 @@ lock: $(READY)  ## Renew requirements-dev.lock
 	$(BIN)/pip-compile --quiet --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --extra dev --output-file requirements-dev.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-bench docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis

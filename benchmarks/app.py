@@ -1,4 +1,4 @@
-"""The app that is measured. Its worker notes when it starts and stops, and each `ping` when it began."""
+"""The app that is measured. What `Linger` and its workers do, they note in the folder BENCH_FOLDER."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ from pathlib import Path
 
 from flask import Flask
 
-from flask_jobs import Job, Jobs, worker_started, worker_stopping
+from flask_jobs import Job, Jobs, worker_started
+
+from .record import perform
 
 jobs = Jobs()
 
 
-@jobs.task("bench.noop")
-def noop() -> None:
-    """Do nothing."""
-
-
-@jobs.task("bench.ping")
-def ping() -> None:
-    """Note when it began."""
-    note("pings")
+@jobs.task("bench.job")
+def job(number: int, seconds: float) -> None:
+    """Do what everyone's job does."""
+    perform(number, seconds)
 
 
 @jobs.register("bench.linger")
@@ -46,7 +43,6 @@ def create_app() -> Flask:
     jobs.init_app(app)
     logging.getLogger("flask_jobs").setLevel(logging.WARNING)
     worker_started.connect(_started, app)
-    worker_stopping.connect(_stopping, app)
     return app
 
 
@@ -64,7 +60,3 @@ def noted(folder: Path, name: str) -> list[float]:
 
 def _started(_app: Flask, **_facts: object) -> None:
     note("started")
-
-
-def _stopping(_app: Flask, **_facts: object) -> None:
-    note("stopping")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import psycopg
@@ -16,29 +15,46 @@ import pymysql  # type: ignore[import-untyped]  # it has no annotations
 import redis
 import sqlalchemy as sa
 
+Taken = tuple[Sequence[Any], Sequence[str | bytes]]
+
 
 class Bare(Protocol):
     """A queue, and nothing else."""
 
+    def prepare(self) -> None:
+        """Make what the store must have."""
+
     def insert(self, bodies: Sequence[str]) -> None:
         """Store the bodies in one step."""
 
-    def exchange(self, done: Sequence[Any], room: int) -> Sequence[Any]:
-        """End these, and take up to `room` others."""
+    def exchange(self, done: Sequence[Any], room: int) -> Taken:
+        """End these, and take up to `room` others: what they are ended by, and their bodies."""
 
-    def close(self) -> None:
-        """Close the connection."""
+
+def open_bare(store: str, url: str) -> Bare:
+    """The bare queue in this store."""
+    match store:
+        case "Redis":
+            return BareRedis(url)
+        case "PostgreSQL":
+            return BarePostgresql(url)
+        case "MariaDB":
+            return BareMysql(sa.make_url(url))
+        case _:
+            return BareSqlite(url)
 
 
 class BareSqlite:
     """In a file with the journal and the durability that the library has by default."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(path, isolation_level=None)
+    def __init__(self, path: str) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None, timeout=30)
+        self._connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")
+
+    def prepare(self) -> None:
         self._connection.executescript(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
-            "CREATE TABLE job (seq INTEGER PRIMARY KEY, state INT, at REAL, body TEXT);"
-            "CREATE INDEX job_next ON job (state, at, seq);"
+            "CREATE TABLE IF NOT EXISTS job (seq INTEGER PRIMARY KEY, state INT, at REAL, body TEXT);"
+            "CREATE INDEX IF NOT EXISTS job_next ON job (state, at, seq);"
         )
 
     def insert(self, bodies: Sequence[str]) -> None:
@@ -46,26 +62,29 @@ class BareSqlite:
         self._connection.executemany("INSERT INTO job (state, at, body) VALUES (0, 0, ?)", [(body,) for body in bodies])
         self._connection.execute("COMMIT")
 
-    def exchange(self, done: Sequence[Any], room: int) -> Sequence[Any]:
+    def exchange(self, done: Sequence[Any], room: int) -> Taken:
         execute, executemany = self._connection.execute, self._connection.executemany
+        if not done and not execute("SELECT 1 FROM job WHERE state = 0 LIMIT 1").fetchone():
+            return (), ()  # who waits holds no lock
         execute("BEGIN IMMEDIATE")
         executemany("DELETE FROM job WHERE seq = ?", done)
         found = execute("SELECT seq, body FROM job WHERE state = 0 ORDER BY at, seq LIMIT ?", (room,)).fetchall()
         taken = [(seq,) for seq, _body in found]
         executemany("UPDATE job SET state = 2, at = 1 WHERE seq = ?", taken)
         execute("COMMIT")
-        return taken
-
-    def close(self) -> None:
-        self._connection.close()
+        return taken, [body for _seq, body in found]
 
 
 class BarePostgresql:
     """Inserts are flushed as the server is set up; taking and ending are not waited for, as the library has it."""
 
-    def __init__(self, url: sa.URL) -> None:
-        plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
-        self._connection = psycopg.connect(plain, autocommit=True)
+    def __init__(self, url: str) -> None:
+        self._connection = psycopg.connect(url, autocommit=True)
+
+    def prepare(self) -> None:
+        # Not IF NOT EXISTS, which waits for whoever uses the table.
+        if self._connection.execute("SELECT 1 WHERE to_regclass('job') IS NOT NULL").fetchone():
+            return
         self._connection.execute(
             "CREATE TABLE job (seq BIGSERIAL PRIMARY KEY, state SMALLINT, at FLOAT8, body TEXT);"
             "CREATE INDEX job_next ON job (state, at, seq)"
@@ -76,7 +95,7 @@ class BarePostgresql:
             "INSERT INTO job (state, at, body) SELECT 0, 0, unnest(%s::text[])", (list(bodies),), prepare=True
         )
 
-    def exchange(self, done: Sequence[Any], room: int) -> Sequence[Any]:
+    def exchange(self, done: Sequence[Any], room: int) -> Taken:
         with self._connection.pipeline(), self._connection.transaction():
             self._connection.execute("SET LOCAL synchronous_commit = off", prepare=True)
             cursor = self._connection.execute(
@@ -86,10 +105,8 @@ class BarePostgresql:
                 (list(done), room),
                 prepare=True,
             )
-        return [seq for seq, _body in cursor.fetchall()]
-
-    def close(self) -> None:
-        self._connection.close()
+        found = cursor.fetchall()
+        return [seq for seq, _body in found], [body for _seq, body in found]
 
 
 class BareMysql:
@@ -105,29 +122,31 @@ class BareMysql:
         )
         self._cursor = self._connection.cursor()
         self._cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+
+    def prepare(self) -> None:
+        if self._cursor.execute("SHOW TABLES LIKE 'job'"):
+            return
         self._cursor.execute(
-            "CREATE TABLE job (seq BIGINT AUTO_INCREMENT PRIMARY KEY, state SMALLINT, at DOUBLE, body LONGTEXT, "
-            "KEY job_next (state, at, seq)) ENGINE InnoDB"
+            "CREATE TABLE job (seq BIGINT AUTO_INCREMENT PRIMARY KEY, state SMALLINT, at DOUBLE, "
+            "body LONGTEXT, KEY job_next (state, at, seq)) ENGINE InnoDB"
         )
 
     def insert(self, bodies: Sequence[str]) -> None:
         self._cursor.executemany("INSERT INTO job (state, at, body) VALUES (0, 0, %s)", [(body,) for body in bodies])
         self._connection.commit()
 
-    def exchange(self, done: Sequence[Any], room: int) -> Sequence[Any]:
+    def exchange(self, done: Sequence[Any], room: int) -> Taken:
         if done:
             self._cursor.execute("DELETE FROM job WHERE seq IN %s", (done,))
         self._cursor.execute(
             "SELECT seq, body FROM job WHERE state = 0 ORDER BY at, seq LIMIT %s FOR UPDATE SKIP LOCKED", (room,)
         )
-        taken = [row[0] for row in self._cursor.fetchall()]
+        found = self._cursor.fetchall()
+        taken = [seq for seq, _body in found]
         if taken:
             self._cursor.execute("UPDATE job SET state = 2, at = 1 WHERE seq IN %s", (taken,))
         self._connection.commit()
-        return taken
-
-    def close(self) -> None:
-        self._connection.close()
+        return taken, [body for _seq, body in found]
 
 
 _PUSH = """
@@ -159,19 +178,18 @@ return {ids, redis.call('HMGET', KEYS[1] .. 'jobs', unpack(ids))}
 class BareRedis:
     """Bodies in a hash, ids in a list and a sorted set; each step is one script."""
 
-    def __init__(self, url: str, prefix: str) -> None:
+    def __init__(self, url: str) -> None:
         self._client = redis.Redis.from_url(url)
-        self._head = f"{{{prefix}:bare}}:"
+        self._head = "{bare}:"
         self._push = self._client.register_script(_PUSH)
         self._exchange = self._client.register_script(_EXCHANGE)
+
+    def prepare(self) -> None:
+        self._client.ping()
 
     def insert(self, bodies: Sequence[str]) -> None:
         self._push(keys=[self._head], args=list(bodies))
 
-    def exchange(self, done: Sequence[Any], room: int) -> Sequence[Any]:
-        taken, _bodies = self._exchange(keys=[self._head], args=[room, *done])
-        found: Sequence[Any] = taken
-        return found
-
-    def close(self) -> None:
-        self._client.close()
+    def exchange(self, done: Sequence[Any], room: int) -> Taken:
+        taken, bodies = self._exchange(keys=[self._head], args=[room, *done])
+        return taken, bodies

@@ -1,7 +1,7 @@
-"""Measure dispatching, draining, waiting, idling and dying on each store that answers, beside a bare loop on it.
+"""Measure the library, its peers and a bare loop on each store that answers, in turn, and print how they compare.
 
-`python -m benchmarks.run` prints a table of medians for each: the library's figure, that of the bare loop, and the
-one as a part of the other. What a bare loop does is in `benchmarks.bare`.
+`python -m benchmarks.run` measures whatever is installed; `make bench` installs the peers before. Who is measured is
+in `benchmarks.contenders`, and what in `benchmarks.workloads`.
 """
 
 from __future__ import annotations
@@ -9,248 +9,141 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import shlex
 import signal
-import statistics
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
+import redis
+import sqlalchemy as sa
 
-from .app import Linger, create_app, jobs, noop, noted, ping
-from .bare import Bare
-from .stores import STORES, Place, Store
+from .contenders import CONTENDERS, Contender, SideError, install, version
+from .report import Row, table
+from .stores import STORES, Store
+from .workloads import MEASURES, Amounts, staged
 
-LIMIT = 60.0
-BODY = "x" * 150  # as long as the body of `noop`
-AT_ONCE = 50  # jobs that the bare loop ends and takes in one step
+QUICK = Amounts(jobs=3_000, sleeping=500, wakes=50, idle=2.0)
+TINY = Amounts(jobs=50, sleeping=20, wakes=3, idle=0.2)
 
-Figures = dict[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Amounts:
-    """How many jobs are dispatched and drained, how often a waiting worker is woken, and how often one is killed."""
-
-    jobs: int
-    pings: int = 200
-    deaths: int = 10
+SHARED = ("redis", "psycopg")
+"""What peers reach their stores by, which has versions of its own in their environment and in ours."""
 
 
-QUICK = Amounts(jobs=200, pings=5, deaths=1)
+FAILURES = (SideError, LookupError, OSError, psutil.Error, redis.RedisError, sa.exc.SQLAlchemyError)
+"""What ends one measurement and not the run."""
 
+MEANING = """\
+Medians of the runs, and half of what lies between the least and the most. The last rows say how many times as good
+flask_jobs is: where less is better, that is the other's figure by its own.
 
-def measure_dispatch(folder: Path, amount: int) -> Figures:
-    """Jobs a second, dispatched one by one and in thousands."""
-    with _app(folder):
-        one = _per_second(amount, lambda: [jobs.dispatch(noop()) for _ in range(amount)])
-        many = _per_second(
-            10 * amount,
-            lambda: [jobs.dispatch_many([noop() for _ in range(1_000)]) for _ in range(amount // 100)],
-        )
-    return {"dispatch, one by one": one, "dispatch_many, 1,000 each": many}
+Everything that is not said here is as each library has it by default, with log lines of warnings only.
 
-
-def measure_drain(folder: Path, amount: int) -> Figures:
-    """Jobs a second that one worker process runs, from its start to its end, its imports left out."""
-    with _app(folder):
-        jobs.dispatch_many([noop() for _ in range(amount - 1)])  # one is there
-    with _worker(folder, "--stop-when-empty") as worker:
-        assert worker.wait(LIMIT) == 0
-    return {"drain, no-op jobs": amount / (noted(folder, "stopping")[0] - noted(folder, "started")[0])}
-
-
-def measure_waiting(folder: Path, amount: int) -> Figures:
-    """Milliseconds from the end of a dispatch to the begin of its job in a waiting worker, and what waiting costs."""
-    sent = []
-    with _app(folder), _worker(folder) as worker:
-        _until(lambda: noted(folder, "started") != [])
-        for count in range(1, amount + 1):
-            time.sleep(0.03 + count % 7 / 1_000)
-            jobs.dispatch(ping())
-            sent.append(time.clock_gettime(time.CLOCK_MONOTONIC))
-            _wait_for_pings(folder, count)
-        share = _idle_share(psutil.Process(worker.pid))
-    delays = sorted(1_000 * max(0.0, began - end) for began, end in zip(noted(folder, "pings"), sent, strict=True))
-    return {
-        "idle pick-up, p50 in ms": statistics.median(delays),
-        "idle pick-up, p99 in ms": delays[int(0.99 * len(delays))],
-        "idle command, % of a core": share,
-    }
-
-
-def measure_deaths(folder: Path, amount: int) -> Figures:
-    """Milliseconds from the death of a worker to its job running again, and of a stop of an idle command."""
-    figures = {f"death to run again, of {count}, ms": _recovery(folder, count, amount) for count in (1, 2)}
-    with _app(folder), _worker(folder, "--queue", "idle") as worker:
-        already = len(noted(folder, "started"))
-        _until(lambda: len(noted(folder, "started")) > already)
-        time.sleep(0.2)
-        began = time.perf_counter()
-        worker.terminate()
-        worker.wait(LIMIT)
-        return {**figures, "idle stop, ms": 1_000 * (time.perf_counter() - began)}
-
-
-def _recovery(folder: Path, processes: int, amount: int) -> float:
-    """The longest of so many."""
-    with _app(folder):
-        jobs.driver().clear("default")  # type: ignore[attr-defined]
-        jobs.dispatch(Linger())
-        before = len(noted(folder, "lingers"))
-        with _worker(folder, "--processes", str(processes), "--grace", "0.1"):
-            _until(lambda: len(noted(folder, "lingers")) > before)
-            return max(_death(folder) for _ in range(amount))
-
-
-def _death(folder: Path) -> float:
-    begun = len(noted(folder, "lingers"))
-    time.sleep(2)  # so that the other one is up again, too
-    os.kill(int((folder / "pid").read_text()), signal.SIGKILL)
-    killed = time.clock_gettime(time.CLOCK_MONOTONIC)
-    _until(lambda: len(noted(folder, "lingers")) > begun)
-    return 1_000 * (noted(folder, "lingers")[-1] - killed)
-
-
-def measure_bare(bare: Bare, amount: int) -> Figures:
-    """The same steps without jobs, with many of them ended and taken at once."""
-    one = _per_second(amount, lambda: _insert(bare, [BODY], amount))
-    _drain(bare, AT_ONCE)
-    many = _per_second(10 * amount, lambda: _insert(bare, [BODY] * 1_000, amount // 100))
-    drain = _per_second(10 * amount, lambda: _drain(bare, AT_ONCE))
-    return {"dispatch, one by one": one, "dispatch_many, 1,000 each": many, "drain, no-op jobs": drain}
-
-
-def _insert(bare: Bare, bodies: Sequence[str], times: int) -> None:
-    for _ in range(times):
-        bare.insert(bodies)
-
-
-def _drain(bare: Bare, room: int) -> None:
-    """End the last ones and take the next, until there are none."""
-    taken = bare.exchange((), room)
-    while taken:
-        taken = bare.exchange(taken, room)
-
-
-def _per_second(amount: int, work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return amount / (time.perf_counter() - began)
-
-
-@contextmanager
-def _app(folder: Path) -> Iterator[None]:
-    os.environ["BENCH_FOLDER"] = str(folder)
-    app = create_app()
-    with app.app_context():
-        jobs.driver().prepare()
-        jobs.dispatch(noop())  # opens the connection
-        yield
-    app.extensions["flask_jobs"].connections.close()
-
-
-@contextmanager
-def _worker(folder: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "flask", "--app", "benchmarks.app", "jobs", "work", *options]
-    with subprocess.Popen(
-        command, env={**os.environ, "BENCH_FOLDER": str(folder)}, stderr=subprocess.DEVNULL
-    ) as worker:
-        try:
-            yield worker
-        finally:
-            worker.terminate()
-
-
-def _wait_for_pings(folder: Path, amount: int) -> None:
-    _until(lambda: len(noted(folder, "pings")) == amount)
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError("The worker did not do it in time.")
-        time.sleep(0.002)
-
-
-def _idle_share(command: psutil.Process, seconds: float = 5.0) -> float:
-    """How much of a core the supervisor and its worker use while they wait, in percent."""
-    processes = [command, *command.children()]
-
-    def used() -> float:
-        return sum(sum(process.cpu_times()[:2]) for process in processes)
-
-    before = used()
-    time.sleep(seconds)
-    return 100 * (used() - before) / seconds
-
-
-def _run(store: Store, amounts: Amounts) -> tuple[Figures, Figures]:
-    ours: Figures = {}
-    for measure, count in (
-        (measure_dispatch, amounts.jobs),
-        (measure_drain, amounts.jobs),
-        (measure_waiting, amounts.pings),
-        (measure_deaths, amounts.deaths),
-    ):
-        with tempfile.TemporaryDirectory() as folder, store.opened(Path(folder)) as place, _environment(place):
-            ours |= measure(Path(folder), count)
-    with tempfile.TemporaryDirectory() as folder, store.opened(Path(folder)) as place, closing(place.bare()) as bare:
-        return ours, measure_bare(bare, amounts.jobs)
-
-
-@contextmanager
-def _environment(place: Place) -> Iterator[None]:
-    """What the app and its worker read their settings from."""
-    os.environ.update(place.environment)
-    try:
-        yield
-    finally:
-        for name in place.environment:
-            del os.environ[name]
+- A process of RQ or Celery runs one job at a time, so 32 at once are 32 processes; the others have 2 with 16 threads
+  (Huey one with 32; Procrastinate coroutines). Dramatiq always has its 8 threads: with one it mostly waits.
+- Huey and Celery forget a job before it runs, and lose it if the worker dies then. Huey flushes SQLite at each commit;
+  flask_jobs and the bare loop do not.
+- The bare loop ends and takes 50 bodies in one step, and promises nothing. The memory of flask_jobs is that of its
+  worker and of the supervisor beside it."""
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, print and, if it is asked for, write."""
+    arguments = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that whatever is open is closed
+    if arguments.install:
+        install()
+    contenders, head = _present([each for each in CONTENDERS if each.name in arguments.only])
+    parts = _printed(head)
+    for store in STORES:
+        if store.name in arguments.store:
+            parts += _printed([_measure(store, contenders, arguments)])
+    parts += _printed([f"Load at the end: {_load()}."])
+    if arguments.write:
+        Path(arguments.write).write_text("# How it compares\n\n" + "\n\n".join(parts) + "\n")
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="how many runs the medians are of (default 3)")
-    parser.add_argument("--jobs", type=int, default=5_000, help="how many jobs a run dispatches (default 5000)")
-    parser.add_argument("--store", choices=[store.name for store in STORES], action="append", help="only this one")
-    parser.add_argument("--quick", action="store_true", help="only see that it runs: the figures mean nothing")
+    parser.add_argument("--store", action="append", choices=[store.name for store in STORES], help="only this one")
+    parser.add_argument("--only", action="append", choices=[each.name for each in CONTENDERS], help="only this one")
+    parser.add_argument("--measure", action="append", choices=list(MEASURES), help="only this one")
+    parser.add_argument("--quick", action="store_const", dest="amounts", const=QUICK, default=Amounts())
+    parser.add_argument("--tiny", action="store_const", dest="amounts", const=TINY, help="the figures mean nothing")
+    parser.add_argument("--install", action="store_true", help="bring .venv-bench up to date before")
+    parser.add_argument("--write", metavar="FILE", help="where to write what is printed")
     arguments = parser.parse_args()
-    amounts = QUICK if arguments.quick else Amounts(arguments.jobs)
-    runs = 1 if arguments.quick else arguments.runs
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f};", end=" ")
-    print(f"medians of {runs} runs; jobs a second where nothing else is said")
-    for store in STORES:
-        if arguments.store and store.name not in arguments.store:
+    arguments.only = arguments.only or [each.name for each in CONTENDERS]
+    arguments.store = arguments.store or [store.name for store in STORES]
+    arguments.measure = arguments.measure or list(MEASURES)
+    return arguments
+
+
+def _present(contenders: Sequence[Contender]) -> tuple[list[Contender], list[str]]:
+    """Those that can be imported, and what is to be said of how all is measured."""
+    known: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    for contender in contenders:
+        if contender.peer == "bare" or contender.peer in known.keys() | left_out.keys():
             continue
-        version = store.version()
-        if version is None:
-            print(f"\n{store.name}: no server answers")
+        try:
+            known[contender.peer] = version(contender.peer, contender.python)
+        except SideError as error:
+            left_out[contender.peer] = str(error)
+    known |= {name: version(name, sys.executable) for name in SHARED}
+    machine = f"{platform.platform()}, {os.cpu_count()} cores, {psutil.virtual_memory().total / 1e9:.0f} GB"
+    call = shlex.join(["python", "-m", "benchmarks.run", *sys.argv[1:]])
+    head = [
+        f"`{call}` at {time.strftime('%Y-%m-%d %H:%M')}.",
+        f"Machine: {machine}; Python {platform.python_version()}; load at the begin: {_load()}.",
+        f"Versions: {', '.join(f'{name} {value}' for name, value in known.items())}.",
+        MEANING,
+    ]
+    head += [f"Left out: {name} ({reason})." for name, reason in left_out.items()]
+    return [each for each in contenders if each.peer not in left_out], head
+
+
+def _measure(store: Store, contenders: Sequence[Contender], arguments: argparse.Namespace) -> str:
+    found = store.version()
+    if found is None:
+        return f"{store.name}: no server answers."
+    rows = [Row(contender) for contender in contenders if store.name in contender.stores]
+    failures = []
+    for run in range(1, arguments.runs + 1):
+        for row in rows:
+            failures += _measure_once(store, row, arguments, run)
+    return "\n".join([table(f"{store.name} {found}", rows), *(f"\n{failure}" for failure in failures)])
+
+
+def _measure_once(store: Store, row: Row, arguments: argparse.Namespace, run: int) -> list[str]:
+    failures = []
+    began = time.monotonic()
+    for name in arguments.measure:
+        if name not in row.contender.measures:
             continue
-        _print(f"{store.name} {version}", [_run(store, amounts) for _ in range(runs)])
+        try:
+            with staged(row.contender, store) as stage:
+                figures = MEASURES[name](stage, arguments.amounts)
+            row.add(figures)
+        except FAILURES as error:
+            failures.append(f"Left out: {name} of {row.contender.name} on {store.name} ({error}).")
+    took = time.monotonic() - began
+    print(f"run {run}, {store.name}, {row.contender.name}: {took:.0f} s", *failures, file=sys.stderr, flush=True)
+    return failures
 
 
-def _print(title: str, results: Sequence[tuple[Figures, Figures]]) -> None:
-    print(f"\n{title:32}{'flask_jobs':>12}{'bare loop':>12}{'of bare':>10}")
-    for name in results[0][0]:
-        ours = statistics.median(run[name] for run, _ in results)
-        line = f"{name:32}{_shown(ours):>12}"
-        if name in results[0][1]:
-            bare = statistics.median(run[name] for _, run in results)
-            line += f"{_shown(bare):>12}{ours / bare:>10.0%}"
-        print(line, flush=True)
+def _printed(parts: list[str]) -> list[str]:
+    """They are printed as soon as they are known, for a run is long."""
+    for part in parts:
+        print(f"\n{part}", flush=True)
+    return parts
 
 
-def _shown(figure: float) -> str:
-    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.2f}"
+def _load() -> str:
+    return f"{os.getloadavg()[0]:.1f}"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,43 @@
+"""Procrastinate on PostgreSQL, with jobs that are coroutines. It keeps the rows of finished jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+
+import procrastinate
+
+from ..record import now, record
+from . import URL, Peer
+
+app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=URL))
+
+
+@app.task(name="bench.job")
+async def job(number: int, seconds: float) -> None:
+    began = now()
+    if seconds:
+        await asyncio.sleep(seconds)
+    record(number, began)
+
+
+class Procrastinate(Peer):
+    apart = True
+
+    def prepare(self) -> None:
+        app.open()
+        if not app.check_connection():
+            app.schema_manager.apply_schema()
+
+    def dispatch(self, number: int, seconds: float) -> None:
+        job.defer(number=number, seconds=seconds)
+
+    def dispatch_many(self, numbers: Sequence[int], seconds: float) -> None:
+        job.batch_defer(*[{"number": number, "seconds": seconds} for number in numbers])
+
+    def command(self, processes: int, threads: int) -> list[str]:
+        return [sys.executable, "-m", "procrastinate", "--app", f"{__name__}.app", "worker", "-c", str(threads)]
+
+
+peer = Procrastinate()
