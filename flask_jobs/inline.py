@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from . import clock, policy
@@ -15,14 +16,15 @@ from .events import Events
 from .executor import Attempt, Executor
 from .options import WorkerDefaults
 from .outcome import Interrupted, Raised, TimedOut
-from .pipeline import Timer, untimed
+from .pipeline import Timer
 from .slate import NoLane
+from .worker.alarm import Alarm, can_alarm
 from .worker.hooks import Hooks
 from .worker.processor import Delivery, Processor, Verdict
 from .worker.renewal import Lease
 from .worker.telling import Teller
 
-# The caller's thread is not ours to interrupt, so a job that sets no time limit has none.
+# The caller is not ours to interrupt, so a job that sets no time limit has none.
 _UNLIMITED = WorkerDefaults(timeout=None)
 
 
@@ -35,7 +37,7 @@ class Inline:
         executor: Executor,
         events: Events,
         *,
-        timer: Timer = untimed,
+        timer: Timer,
         defaults: WorkerDefaults = _UNLIMITED,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -64,18 +66,20 @@ def held(reservation: Reservation) -> Delivery:
 
 
 def run_inline(
-    reservation: Reservation, *, driver: Driver, executor: Executor, events: Events
+    reservation: Reservation, *, driver: Driver, executor: Executor, events: Events, elsewhere: Timer
 ) -> tuple[Settled, Exception | None]:
     """Run the job in a context of its own; gives what followed and, for the caller to raise, what it failed with.
 
     An error is final, for nothing here could try again. A timeout is given as `TimeoutError`, for a caller is no job,
-    and its ``except Exception`` is to see it.
+    and its ``except Exception`` is to see it. `elsewhere` is the timer where no signal can cut the job short.
     """
-    inline = Inline(driver, executor, events)
-    attempt = inline.processor.attempt(held(reservation))
-    attempt.end()
-    verdict = inline.processor.verdict(held(reservation), _final(attempt))
-    answer = inline.settle(verdict)
+    limiting: AbstractContextManager[Timer] = Alarm() if can_alarm() else nullcontext(elsewhere)
+    with limiting as timer:
+        inline = Inline(driver, executor, events, timer=timer)
+        attempt = inline.processor.attempt(held(reservation))
+        attempt.end()
+        verdict = inline.processor.verdict(held(reservation), _final(attempt))
+        answer = inline.settle(verdict)
     if isinstance(attempt.outcome, Interrupted):
         # What stops the job around this one stops both.
         raise JobInterrupted(attempt.outcome.reason)
@@ -97,8 +101,8 @@ def _final(attempt: Attempt) -> Attempt:
 
 
 def _timeout(reservation: Reservation, outcome: TimedOut) -> TimeoutError:
-    # Without a limit of its own it was stopped by that of a job around it.
-    said = f"it reached its time limit of {outcome.limit:g} s." if outcome.limit else str(outcome.error)
-    error = TimeoutError(f"{reservation.envelope.name} was stopped: {said}")
+    # It may have been stopped by the limit of a job around it: which one it was, only the error says.
+    own = f" (time limit {outcome.limit:g} s)" if outcome.limit else ""
+    error = TimeoutError(f"{reservation.envelope.name}{own} was stopped: {outcome.error}")
     error.__cause__ = outcome.error
     return error

@@ -32,6 +32,7 @@ from .registry import Registry
 from .serializer import ModelReferences, Serializer, Signer, Unsigned
 from .sessions import NoSessions, Sessions, sessions_of, watch_from_first_context
 from .store import Store
+from .worker.alarm import Alarm
 from .workflows import Workflows
 
 EXTENSION = "flask_jobs"
@@ -56,6 +57,8 @@ class AppState:
         self._events: dict[str, Events] = {}
         self._executors: dict[str, Executor] = {}
         self._memory = Memory()
+        # It is never entered, and so lets each job run to its end, and warns once in the life of the app.
+        self._no_alarm = Alarm()
         self.config = config.read(app.config, lambda driver: drivers.factory(driver, factories).keys)
         self.connections = Connections(self.config, self._make_driver)
         self.dispatcher = Dispatcher(
@@ -210,7 +213,7 @@ class AppState:
     ) -> tuple[Settled, Exception | None]:
         with self.sessions.set_aside():
             executor, events = self.inline_executor(connection), self.events(connection)
-            return run_inline(reservation, driver=driver, executor=executor, events=events)
+            return run_inline(reservation, driver=driver, executor=executor, events=events, elsewhere=self._no_alarm)
 
 
 def attach(app: Flask, *, registry: Registry, session: Any, factories: Mapping[str, DriverFactory]) -> None:

@@ -39,6 +39,11 @@ class StoredJob:
     history: tuple[Entry, ...] = ()
     progress: Progress | None = None
 
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return self.envelope.name
+
 
 @dataclass(frozen=True, slots=True)
 class FailedJob:
@@ -52,6 +57,11 @@ class FailedJob:
     position: int
     history: tuple[Entry, ...] = ()
     hook: Hook = Hook.PENDING
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return self.envelope.name
 
 
 @dataclass(frozen=True, slots=True)

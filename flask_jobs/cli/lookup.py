@@ -65,13 +65,19 @@ def _find_batch(target: Target, id_: str) -> StoredBatch | None:
 
 
 def _absence(target: Target, given: str, id_: str | None) -> str:
-    new = None if id_ is None else _retried_as(target, id_)
-    why = "it has ended, or it never was here" if new is None else f"it had failed and was retried as {new}"
-    dropped = "" if id_ is None or new is not None else _DROPPED.format(id_)
-    return f"There is no job {given!r} on connection {target.name!r}: {why}.{dropped}"
+    retried = retried_as(target, id_)
+    why = retried or ": it has ended, or it never was here"
+    dropped = "" if id_ is None or retried else _DROPPED.format(id_)
+    return f"There is no job {given!r} on connection {target.name!r}{why}.{dropped}"
 
 
-def _retried_as(target: Target, old: str) -> str | None:
+def retried_as(target: Target, id_: str | None) -> str:
+    """The end of a sentence about a job that is not here: under which id it was retried; empty if it was not."""
+    new = None if id_ is None else _repetition(target, id_)
+    return "" if new is None else f": it had failed and was retried as {new}"
+
+
+def _repetition(target: Target, old: str) -> str | None:
     """The id of the job that repeats this one, which names it. It is younger, and so are few others as a rule."""
     return next((job["id"] for job in _younger(target, old) if job["retried_from"] == old), None)
 

@@ -14,6 +14,7 @@ from ..ids import new_id
 from . import exit_codes, parameters
 from .group import complain, jobs_cli
 from .interruption import Interruption
+from .lookup import retried_as
 from .output import json_option, show_json_with
 from .reports import end_with, progress
 from .target import Target, connection_option
@@ -46,7 +47,8 @@ def retry(*, ids: Sequence[str], queue: str | None, name: str | None, connection
         else:
             _show(pairs, is_bulk=is_bulk)
     for given in retrying.unknown:
-        complain(f"No failed job has the id {given!r} on connection {target.name!r}.")
+        retried = retried_as(target, parameters.canonical(given))
+        complain(f"No failed job has the id {given!r} on connection {target.name!r}{retried}.")
     end_with(retrying.exit_code)
 
 

@@ -41,6 +41,9 @@ ALONE, SUPERVISOR = "worker", "supervisor"
 # Seconds between two questions to the store, and to the app.
 _LISTEN_EVERY, _LOOK_EVERY = 2.0, 1.0
 
+_MAINTENANCE_BEGINS = "The app is in maintenance (JOBS_MAINTENANCE): no job is taken until that is over."
+_MAINTENANCE_ENDS = "The maintenance is over: jobs are taken again."
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -157,10 +160,10 @@ def _maintenance(plan: Plan) -> Callable[[], bool]:
     if plan.force:
         return lambda: False
 
-    is_known = True
+    is_known, was_on = True, False
 
     def ask() -> bool:
-        nonlocal is_known
+        nonlocal is_known, was_on
         try:
             answer, is_known = bool(is_on()), True
         except Exception as error:  # the application's own function: rather no job than one amid a maintenance
@@ -169,6 +172,9 @@ def _maintenance(plan: Plan) -> Callable[[], bool]:
                     logger, logging.ERROR, "JOBS_MAINTENANCE raised; no job is taken until it answers.", error=error
                 )
             answer, is_known = True, False
+        if answer is not was_on:
+            logger.info(_MAINTENANCE_BEGINS if answer else _MAINTENANCE_ENDS)
+        was_on = answer
         return answer
 
     return spared(ask, every=_LOOK_EVERY)

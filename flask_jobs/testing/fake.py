@@ -12,6 +12,7 @@ from .. import clock
 from ..config import ConnectionSettings
 from ..driver import Driver
 from ..envelope import Room
+from ..errors import InvalidArgument
 from ..ids import new_id
 from ..job import Job, Task
 from ..pushes import BatchPush, ChainPush, Package, Push
@@ -231,6 +232,11 @@ class FakeQueue:
         registry = self._state.registry
         if isinstance(job, str):
             return registry.name_of(registry.job_class(job))
+        if isinstance(job, Job):
+            raise InvalidArgument(
+                f"{type(job).__name__}(…) is one job, and its fields would not be compared: give the class, and where= "
+                "for what is to hold of it."
+            )
         return registry.name_of(job.job if isinstance(job, Task) else job)
 
     def _fail(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import signal
 import threading
 from abc import ABC, abstractmethod
@@ -73,6 +74,9 @@ class Alarm(Cutter):
     A signal handler runs between two instructions of whatever frame is running. This one raises only if the body
     is on the stack, and never in `__call__`, which opens and closes the region, nor in a finalizer or another
     handler that happens to run there. So what it raises comes out of the body or not at all.
+
+    One may work within the body of another: the timer is set for whichever is due first, and the inner one hands on
+    what is due of the outer.
     """
 
     def __init__(self) -> None:
@@ -86,6 +90,8 @@ class Alarm(Cutter):
         self._limit = 0.0
         self._due = 0.0
         self._displaced: tuple[float, float] | None = None
+        self._around: Alarm | None = None
+        self._within: Alarm | None = None
         self._cut: JobTimeout | JobInterrupted | None = None
 
     def __enter__(self) -> Self:
@@ -93,11 +99,16 @@ class Alarm(Cutter):
             self._is_foreign = signal.getitimer(signal.ITIMER_REAL)[0] > 0
             self._previous = signal.signal(signal.SIGALRM, self._handler)
             self._is_installed = True
+            around = getattr(self._previous, "__self__", None)
+            if isinstance(around, Alarm):
+                self._around, around._within = around, self
         return self
 
     def __exit__(self, *exception: object) -> None:
         if self._is_installed:
             self._is_installed = False
+            if self._around is not None:
+                self._around._within = None
             signal.signal(signal.SIGALRM, signal.SIG_DFL if self._previous is None else self._previous)
 
     @property
@@ -142,13 +153,34 @@ class Alarm(Cutter):
                 self._give_back(self._displaced, began)
 
     def _arm(self, delay: float) -> None:
-        before = signal.setitimer(signal.ITIMER_REAL, min(delay, _LONGEST), AGAIN)
+        if self._within is not None and self._within._is_open:  # which has the timer, and hands on what is due here
+            self._within._arm(delay)
+            return
+        before = signal.setitimer(signal.ITIMER_REAL, min(delay, self._rest_around(), _LONGEST), AGAIN)
         if self._displaced is None:
             self._displaced = before
+
+    def _rest(self) -> float:
+        """In how many seconds it is to go off, or one around it; infinite if none is."""
+        own = math.inf
+        if self._is_open and self._cut is not None:
+            own = AGAIN
+        elif self._is_open and self._is_interrupted:
+            own = _RETRY
+        elif self._is_open and self._limit:
+            own = max(_RETRY, self._due - clock.monotonic())
+        return min(own, self._rest_around())
+
+    def _rest_around(self) -> float:
+        return math.inf if self._around is None else self._around._rest()
 
     def _give_back(self, displaced: tuple[float, float], began: float) -> None:
         """Stop the timer, and let one that was running before (a test runner's) run on."""
         delay, interval = displaced
+        around = self._rest_around()
+        if around < math.inf:
+            signal.setitimer(signal.ITIMER_REAL, min(around, _LONGEST), AGAIN)
+            return
         if delay:
             self._is_foreign = True
             delay = max(_RETRY, delay - (clock.monotonic() - began))
@@ -156,7 +188,9 @@ class Alarm(Cutter):
 
     def _fire(self, number: int, frame: FrameType | None) -> None:
         cut = self._why() if self._is_open else None
-        if cut is None:
+        if cut is None and self._around is not None:
+            self._around._fire(number, frame)
+        elif cut is None:
             self._pass_on(number, frame)
         elif _is_in_the_body(frame):
             self._cut = cut

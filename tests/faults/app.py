@@ -491,6 +491,8 @@ def create_app(folder: str | None = None, config: dict[str, Any] | None = None) 
     app.config.update(SECRET_KEY="not a secret", SQLALCHEMY_DATABASE_URI="sqlite:///app.sqlite")
     app.config["FAULTS_LIMIT"] = (5, 2)
     app.config.update(json.loads(os.environ["FAULTS_CONFIG"]) if config is None else config)
+    if "FAULTS_MAINTENANCE" in os.environ:
+        app.config["JOBS_MAINTENANCE"] = Path(os.environ["FAULTS_MAINTENANCE"]).exists
     if "FAULTS_LOGGING" in os.environ:
         logging.config.dictConfig(json.loads(os.environ["FAULTS_LOGGING"]))
     db.init_app(app)

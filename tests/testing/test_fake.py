@@ -276,7 +276,7 @@ def test_drain_runs_what_was_recorded_with_retries(jobs_shop: Shop, queue: FakeQ
 
     assert sorted(jobs_shop.noted) == ["always"] * 3 + ["always failed: ValueError"] + ["twice"] * 3
     assert sorted(str(result).partition(" ")[0] for result in results) == ["done", "failed", "put", "put", "put", "put"]
-    assert [failed.envelope.name for failed in queue.failed] == ["burst"]
+    assert [failed.name for failed in queue.failed] == ["burst"]
     assert queue.drain() == []
     queue.assert_count(2)
 
@@ -569,3 +569,28 @@ def test_middleware_and_its_releases_are_honoured(jobs_shop: Shop, queue: FakeQu
     results[0].assert_released(30)
     results[1].assert_done()
     assert jobs_shop.noted == ["gate", "gate", "in"]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda queue, job: queue.assert_pushed(job),
+        lambda queue, job: queue.assert_not_pushed(job),
+        lambda queue, job: queue.assert_pushed_once(job),
+        lambda queue, job: queue.assert_pushed_times(job, 1),
+        lambda queue, job: queue.assert_pushed_on("default", job),
+        lambda queue, job: queue.assert_pushed_in(job, 0),
+        lambda queue, job: queue.assert_pushed_after_commit(job),
+        lambda queue, job: queue.assert_duplicate(job),
+        lambda queue, job: queue.assert_chained([job]),
+        lambda queue, job: queue.assert_batched([Note, job]),
+        lambda queue, job: queue.pushed(job),
+        lambda queue, job: queue.duplicates(job),
+        lambda queue, job: queue.has_pushed(job),
+    ],
+)
+def test_one_job_is_no_kind_of_job(jobs_shop: Shop, queue: FakeQueue, ask: Callable[[FakeQueue, Any], object]) -> None:
+    jobs_shop.jobs.dispatch(Note("x"))
+
+    with pytest.raises(InvalidArgument, match=r"give the class, and where="):
+        ask(queue, Note("zzz"))

@@ -20,6 +20,7 @@ from .bell import Bell
 from .bookings import Bookings
 from .dialects import Dialect, dialect_of
 from .dialects.postgresql import run_alone
+from .server_errors import NotAllowed
 from .statements import AppTransaction, Compiler, OwnTransaction, Row
 from .text import Parameters, Statement
 
@@ -180,7 +181,7 @@ class Access(Driver):
     def _make_tables(self) -> None:
         with self.dialect.creating(self.engine) as connection:
             self._tables_are_there(connection)
-            schema.create_tables(connection)
+            self._create_tables(connection)
 
     def _try_out(self) -> None:
         with self.engine.connect() as connection:
@@ -215,7 +216,19 @@ class Access(Driver):
             return
         self._require_right_to_make_tables()
         self.dialect.begin_within(connection)
-        schema.create_tables(connection)
+        self._create_tables(connection)
+
+    def _create_tables(self, connection: sa.Connection) -> None:
+        try:
+            schema.create_tables(connection)
+        except sa.exc.DBAPIError as error:
+            refusal = self.dialect.translate(error, self.engine, Stored.NO)
+            if not isinstance(refusal, NotAllowed):
+                raise
+            raise SchemaMissing(
+                f"The tables of flask_jobs are missing in {self.engine.url.render_as_string()}, and its user may not "
+                "make them. Let somebody who may run `flask jobs init-db`, or the migration that makes them."
+            ) from error
 
     def _require_right_to_make_tables(self) -> None:
         if not self.dialect.makes_tables:

@@ -16,6 +16,7 @@ _OVERTAKEN = {1213, 1205, 1020, 1467}
 # No table, no column, no database object of that name; a database that is not there is another matter.
 _MISSING = {1146, 1054}
 _NOT_ALLOWED_IN = {1044, 1045, 1049, 1698}
+_NOT_ALLOWED_TO = {1142}
 
 # Shutting down, killed, aborted, too many connections; the client's own numbers begin at 2000.
 _GONE = {1040, 1053, 1077, 1079, 1080, 1152, 1184, 1203, 1927, 3159, 4031}
@@ -27,13 +28,18 @@ _ADVICE = {
     1114: "no space is left for the table. Free some",
     1290: "it is read-only. Let the url name the primary",
     1836: "it is read-only. Let the url name the primary",
-    1142: "the user may not do that. Grant it SELECT, INSERT, UPDATE and DELETE on the flask_jobs tables",
     3024: "a statement took longer than its limit. Look for locks that are held long, and for a server that is busy",
     1969: "a statement took longer than its limit. Look for locks that are held long, and for a server that is busy",
 }
 
 
-_REFUSALS = Refusals(overtaken=_OVERTAKEN, missing=_MISSING, not_allowed_in=_NOT_ALLOWED_IN, advice=_ADVICE)
+_REFUSALS = Refusals(
+    overtaken=_OVERTAKEN,
+    missing=_MISSING,
+    not_allowed_in=_NOT_ALLOWED_IN,
+    not_allowed_to=_NOT_ALLOWED_TO,
+    advice=_ADVICE,
+)
 
 
 def number(error: BaseException) -> int:

@@ -13,17 +13,23 @@ _GONE = ("08", "57P")
 _OVERTAKEN = {"40001", "40P01"}
 _MISSING = {"42P01", "42703", "3F000"}
 _NOT_ALLOWED_IN = {"28000", "28P01", "3D000"}
+_NOT_ALLOWED_TO = {"42501"}
 
 _ADVICE = {
     "57014": "a statement took longer than its limit. Look for locks that are held long, and for a server that is busy",
     "55P03": "a lock was held by others for too long. Look for a transaction that is held open",
     "53100": "no space is left on its disk. Free some",
     "25006": "it is read-only. Let the url name the primary",
-    "42501": "the role may not do that. Grant it SELECT, INSERT, UPDATE and DELETE on the flask_jobs tables",
 }
 
 
-_REFUSALS = Refusals(overtaken=_OVERTAKEN, missing=_MISSING, not_allowed_in=_NOT_ALLOWED_IN, advice=_ADVICE)
+_REFUSALS = Refusals(
+    overtaken=_OVERTAKEN,
+    missing=_MISSING,
+    not_allowed_in=_NOT_ALLOWED_IN,
+    not_allowed_to=_NOT_ALLOWED_TO,
+    advice=_ADVICE,
+)
 
 
 def translate(error: BaseException, engine: sa.Engine, stored: Stored) -> JobsError | None:

@@ -14,13 +14,18 @@ from .dialects.dialect import Overtaken
 C = TypeVar("C", int, str)
 
 
+class NotAllowed(StoreRefused):
+    """The user of the connection lacks the right to do that."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusals(Generic[C]):
-    """A server's codes by what they mean: given up for others, no table, no entry, and where advice can be given."""
+    """A server's codes by what they mean: given up for others, no table, no entry, no right, and where advice helps."""
 
     overtaken: Collection[C]
     missing: Collection[C]
     not_allowed_in: Collection[C]
+    not_allowed_to: Collection[C]
     advice: Mapping[C, str]
 
     def known(self, code: C, said: str, where: str) -> JobsError | None:
@@ -34,6 +39,11 @@ class Refusals(Generic[C]):
             )
         if code in self.not_allowed_in:
             return ConfigurationError(f"{where} lets nobody in like that: {said}")
+        if code in self.not_allowed_to:
+            return NotAllowed(
+                f"{where} refused: the user may not do that ({said}). Grant it SELECT, INSERT, UPDATE and DELETE on "
+                "the flask_jobs tables; nothing was written."
+            )
         if code in self.advice:
             return StoreRefused(f"{where} refused: {self.advice[code]}; nothing was written.")
         return None

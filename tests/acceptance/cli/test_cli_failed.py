@@ -118,6 +118,19 @@ def test_retry_gives_a_new_id_that_names_the_old_one(shop: Any) -> None:
     assert failed_ids(shop) == [other]
 
 
+def test_a_job_that_was_retried_already_is_named_by_its_new_id(shop: Any) -> None:
+    (old,) = shop.fail(1)
+    (pair,) = shop.json("retry", old)["retried"]
+
+    again = shop.invoke("retry", old)
+
+    assert again.exit_code == 1
+    assert again.stderr == (
+        f"Error: No failed job has the id '{old}' on connection 'database': "
+        f"it had failed and was retried as {pair['new_id']}.\n"
+    )
+
+
 def test_a_retried_job_runs(shop: Any) -> None:
     (old,) = shop.fail(1, text="at last")
 

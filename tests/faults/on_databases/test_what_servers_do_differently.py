@@ -1,5 +1,6 @@
 """Where database servers differ, and jobs must not: deadlocks, letters, zones, sizes, isolation, abilities."""
 
+import os
 import threading
 import time
 
@@ -10,11 +11,11 @@ import sqlalchemy as sa
 from flask_jobs import clock
 from flask_jobs.drivers.database import DatabaseDriver, metadata, open_engine
 from flask_jobs.envelope import Ack, After, Envelope, Room
-from flask_jobs.errors import ConfigurationError, StoreRefused
+from flask_jobs.errors import ConfigurationError, SchemaMissing, StoreRefused
 from flask_jobs.ids import new_id
 from flask_jobs.pushes import Push
 from flask_jobs.stored import Sizes
-from tests.databases import MARIADB, POSTGRESQL
+from tests.databases import MARIADB, POSTGRESQL, own_database, required_server
 from tests.faults.support import count, job
 from tests.processes import wait_until
 
@@ -143,6 +144,59 @@ def test_making_the_tables_at_the_same_time_is_no_error(open_driver):
         thread.join()
 
     assert errors == []
+
+
+@pytest.fixture
+def restricted_url(server):
+    """A database without tables, as a user who may read and write it sees it."""
+    url, user = required_server(server), f"flask_jobs_reader_{os.getpid()}"
+    with own_database(url, f"flask_jobs_bare_{os.getpid()}") as bare:
+        make, drop = {
+            POSTGRESQL: ([f"CREATE ROLE {user} LOGIN", "REVOKE CREATE ON SCHEMA public FROM PUBLIC"], f"ROLE {user}"),
+            MARIADB: (
+                [
+                    f"CREATE USER {user}@'%%'",
+                    f"GRANT SELECT, INSERT, UPDATE, DELETE ON {bare.database}.* TO {user}@'%%'",
+                ],
+                f"USER {user}@'%%'",
+            ),
+        }[server]
+        execute(bare, *make)
+        yield bare.set(username=user, password=None)
+        execute(bare, f"DROP {drop}")
+
+
+def execute(url, *statements):
+    engine = open_engine(url)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+
+
+def test_who_may_not_make_the_tables_is_told_that_they_are_missing(open_driver, restricted_url):
+    driver = open_driver(restricted_url)
+
+    with pytest.raises(SchemaMissing, match=r"are missing in .* its user may not make them") as told:
+        driver.prepare()
+
+    driver.close()
+    assert "flask jobs init-db" in str(told.value)
+
+
+def test_who_may_not_use_the_tables_is_told_what_to_grant(open_driver, restricted_url, server):
+    prepared = open_driver(restricted_url.set(username="root" if server == MARIADB else "postgres"))
+    prepared.prepare()
+    if server == MARIADB:
+        user = f"{restricted_url.username}@'%%'"
+        execute(prepared.engine.url, f"REVOKE INSERT ON {restricted_url.database}.* FROM {user}")
+    driver = open_driver(restricted_url)
+
+    with pytest.raises(StoreRefused, match="Grant it SELECT, INSERT, UPDATE and DELETE on the flask_jobs tables"):
+        driver.push([job()])
+
+    driver.close()
+    prepared.close()
 
 
 def test_the_statements_that_make_the_tables_are_told_for_this_server(server, driver):

@@ -93,6 +93,22 @@ def test_an_app_in_maintenance_gives_out_jobs_only_by_force(site: Site) -> None:
     assert held_back.ended(5) == 0
 
 
+def test_a_worker_tells_once_that_maintenance_begins_and_that_it_is_over(site: Site) -> None:
+    flag = site.folder / "maintenance"
+    flag.touch()
+    worker = site.supervise(FAULTS_MAINTENANCE=str(flag)).started()
+    begins, ends = "The app is in maintenance (JOBS_MAINTENANCE)", "The maintenance is over"
+
+    wait_for(lambda: begins in worker.log)
+    time.sleep(2)  # it asks each second
+    flag.unlink()
+    wait_for(lambda: ends in worker.log)
+    site.dispatch(Brief("one"))
+    wait_for(lambda: site.ledger("end"))
+
+    assert (worker.log.count(begins), worker.log.count(ends)) == (1, 1)
+
+
 def test_without_renewal_a_job_that_may_outlast_its_lease_fails_before_it_begins(site: Site) -> None:
     site.connection.update(retry_after=5, renew=False)
     site.dispatch(Nap(0, limit=10), Nap(0, limit=4))
