@@ -351,8 +351,8 @@ def test_a_store_that_is_away_is_an_error_of_the_job_and_not_an_answer(open_on, 
 
 
 def test_a_connection_that_keeps_no_locks_says_what_to_set(open_on):
-    shop = open_on(JOBS_STORE="sync")
-    mail = register(shop, layers=[WithoutOverlapping("k")], max_attempts=1)
+    shop = open_on()
+    mail = register(shop, layers=[WithoutOverlapping("k", store="sync")], max_attempts=1)
     with shop.context():
         shop.jobs.dispatch(mail())
         shop.work()

@@ -269,7 +269,7 @@ def test_explain_points_to_the_line_of_the_log_that_names_the_holder(queued: Sta
     said = queued.shop.app.test_cli_runner().invoke(jobs_cli, ["explain", again.id, "--connection", queued.connection])
 
     assert said.exit_code == 1
-    assert f"look there for [job:{again.id}]" in " ".join(said.stderr.split())
+    assert f"look for [job:{again.id}] there" in " ".join(said.stderr.split())
     assert [line for line in caplog.messages if line.startswith(f"[job:{again.id}]") and first.id in line]
 
 
