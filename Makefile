@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # More than a small machine has cores, for the tests of real processes mostly wait.
-WORKERS ?= 4
+WORKERS ?= 5
 # How often each contender of the benchmarks is measured.
 RUNS ?= 3
 

@@ -15,7 +15,7 @@ SERVERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("postgresql",
 
 @pytest.mark.parametrize("store", ["sqlite", "redis", *SERVERS])
 def test_workers_that_are_killed_at_random_lose_no_job_and_double_none(store: str, tmp_path: Path) -> None:
-    plan = Plan(store, seed=4, jobs=200, strikes=5, processes=2, faults=WORKERS_ONLY)
+    plan = Plan(store, seed=4, jobs=120, strikes=4, processes=2, faults=WORKERS_ONLY)
 
     report = run(plan, tmp_path)
 
