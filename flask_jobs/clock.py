@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from functools import partial
 
 
 def now() -> float:
@@ -15,9 +16,8 @@ def now() -> float:
     return time.time()
 
 
-def monotonic() -> float:
-    """Seconds that never stand still and never go back, for measuring and waiting."""
-    return time.clock_gettime(time.CLOCK_MONOTONIC)
+monotonic = partial(time.clock_gettime, time.CLOCK_MONOTONIC)
+"""Seconds that never stand still and never go back, for measuring and waiting."""
 
 
 def as_datetime(instant: float) -> dt.datetime:

@@ -117,21 +117,31 @@ class NoGuards:
         return lambda: None
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Protocol):
     """The attempt that is under way, as middleware sees it.
 
-    `has_started` says whether the body was entered. What is added to `afterwards` is called, the last first, when the
-    job has left its middleware and its sessions are removed, where no time limit cuts it short; what is added to `undo`
-    if the job is not put back.
-    What these raise is logged and changes nothing.
+    What is added to `afterwards` is called, the last first, when the job has left its middleware and its sessions are
+    removed, where no time limit cuts it short; what is added to `undo` if the job is not put back. What these raise is
+    logged and changes nothing.
     """
 
     reservation: Reservation
     guards: Guards
-    has_started: Callable[[], bool]
     afterwards: list[Callable[[], object]]
     undo: list[Callable[[], object]]
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the body was entered."""
+
+    def is_near_its_end(self) -> bool:
+        """Whether the worker is to stop, or the time limit is near."""
+
+    def report(self, progress: Progress) -> None:
+        """Take note of how far the job says that it is."""
+
+    def find_batch(self) -> Batch | None:
+        """The batch that the job belongs to, if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,35 +152,55 @@ class Place:
     link: int
 
 
-@dataclass(frozen=True, slots=True)
 class JobContext:
     """The running job, as its own code sees it through `current_job`; `run` is for middleware."""
 
-    id: str
-    name: str
-    queue: str
-    attempt: int
-    is_stopping: Callable[[], bool]
-    report: Callable[[Progress], None]
-    run: Run
-    chain: Place | None = None
-    find_batch: Callable[[], Batch | None] = lambda: None
+    __slots__ = ("run",)
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.run.reservation.envelope.id
+
+    @property
+    def name(self) -> str:
+        """The name that it was stored under."""
+        return self.run.reservation.envelope.name
+
+    @property
+    def queue(self) -> str:
+        """The queue that it came from."""
+        return self.run.reservation.envelope.queue
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, 1 on the first."""
+        return self.run.reservation.attempt
+
+    @property
+    def chain(self) -> Place | None:
+        """The job's place in its chain, or None."""
+        ties = self.run.reservation.envelope.ties
+        return None if ties is None or ties.chain is None else Place(ties.chain, ties.link)
 
     @property
     def batch(self) -> Batch | None:
         """The batch that the job is a member or a callback of, or None."""
-        return self.find_batch()
+        return self.run.find_batch()
 
     @property
     def stopping(self) -> bool:
         """Whether the worker is to stop, or the time limit is near: a good moment to release."""
-        return self.is_stopping()
+        return self.run.is_near_its_end()
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Say how far the job is; shown by ``flask jobs show``."""
         if not isinstance(done, int | float) or not isinstance(total, int | float | None):
             raise InvalidArgument("progress() takes numbers: done, and total if it is known.")
-        self.report(Progress(done, total, str(message)))
+        self.run.report(Progress(done, total, str(message)))
 
     def release(self, delay: float = 0) -> NoReturn:
         """Stop here and put the job back, due in `delay` seconds. The attempt is spent."""

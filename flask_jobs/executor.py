@@ -103,7 +103,7 @@ class Executor:
         a job with ties passes on its way to its body, `witness` who is told how far it comes.
         """
         began = clock.monotonic()
-        run = Passage(reservation, timer, is_stopping, report, self._guards, gates, witness)
+        run = Passage(reservation, timer, is_stopping, report, self._guards, self._find_batch, gates, witness)
         present = reservation.now if now is None else now
         try:
             attempt = partial(self._attempt, run, defaults, present, gates)
@@ -133,7 +133,7 @@ class Executor:
         def call() -> None:
             answer[0] = self._tell_job(reservation, error, timer, limit)
 
-        _quietly(partial(Context().run, self._within_app, reservation, call), "failed() of a job", reservation)
+        _quietly(Context().run, "failed() of a job", reservation, self._within_app, reservation, call)
         return answer[0]
 
     def _within_app(
@@ -157,7 +157,7 @@ class Executor:
             if finish():
                 _quietly(self._cleanup, "Removing the sessions of a middleware", reservation)
             kind, trace = (None, None) if error is None else (type(error), error.__traceback__)
-            _quietly(partial(context.__exit__, kind, error, trace), "A teardown after a job", reservation)
+            _quietly(context.__exit__, "A teardown after a job", reservation, kind, error, trace)
 
     def _attempt(self, run: Passage, defaults: WorkerDefaults, now: float, gates: Gates | None) -> BaseException | None:
         try:
@@ -182,7 +182,7 @@ class Executor:
         if refused is not None:
             run.outcome = refused
             return refused.error
-        run.enter(self._find_batch)
+        run.enter()
         self._events.processing(run.reservation, job=run.job)
         return run.through()
 
@@ -234,10 +234,10 @@ def _not_rebuilt(error: BaseException) -> Outcome:
             return Raised(error)
 
 
-def _quietly(call: Callable[[], object], what: str, reservation: Reservation) -> None:
+def _quietly(call: Callable[..., object], what: str, reservation: Reservation, *args: object) -> None:
     """Make the call, and log what it raises; only an interrupt from the keyboard goes on."""
     try:
-        call()
+        call(*args)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # teardown functions are the application's own, and may even exit

@@ -8,7 +8,6 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from . import clock, log
@@ -19,13 +18,11 @@ from .control import (
     JobContext,
     JobInterrupted,
     JobTimeout,
-    Place,
     ReleaseJob,
-    Run,
     running,
 )
 from .coroutines import drop, finish
-from .envelope import Event, Progress, Reservation, Ties
+from .envelope import Event, Progress, Reservation
 from .errors import ConfigurationError
 from .job import Job, Middleware, TaskJob
 from .options import JobOptions
@@ -33,8 +30,6 @@ from .outcome import Done, Hopeless, Interrupted, Outcome, Raised, Released, Ski
 
 if TYPE_CHECKING:
     from .batches import Batch
-
-_UNTIED = Ties()
 
 logger = logging.getLogger(__name__)
 
@@ -97,44 +92,44 @@ class Passage:
         is_stopping: Callable[[], bool],
         report: Callable[[Progress], None],
         guards: Guards,
+        batches: Callable[[str | None], Batch | None],
         gates: Gates | None = None,
         witness: Witness | None = None,
     ) -> None:
         self.reservation = reservation
+        self.report = report
+        self.guards = guards
+        self.afterwards: list[Callable[[], object]] = []
         self.undo: list[Callable[[], object]] = []
-        self._afterwards: list[Callable[[], object]] = []
+        self.has_started = False
         self.job: Job | None = None
         self.options: JobOptions | None = None
         self.outcome: Outcome | None = None
         self._timer = timer
         self._is_stopping = is_stopping
-        self._report = report
-        self._guards = guards
+        self._batches = batches
         self._gates = gates
         self._witness = Witness() if witness is None else witness
         self._ends = math.inf
-        self._started = False
         self._innermost = ""
         self._cut: JobTimeout | JobInterrupted | None = None
 
-    def enter(self, find_batch: Callable[[str | None], Batch | None]) -> None:
-        """Make the job known as `current_job`; `find_batch` gives it its batch when it asks."""
-        reservation, envelope = self.reservation, self.reservation.envelope
-        ties = envelope.ties or _UNTIED
-        run = Run(reservation, self._guards, lambda: self._started, self._afterwards, self.undo)
-        running.set(
-            JobContext(
-                envelope.id,
-                envelope.name,
-                envelope.queue,
-                reservation.attempt,
-                self._is_near_its_end,
-                self._report,
-                run,
-                None if ties.chain is None else Place(ties.chain, ties.link),
-                partial(find_batch, ties.batch),
-            )
-        )
+    def find_batch(self) -> Batch | None:
+        """The batch that the job belongs to, if it does."""
+        ties = self.reservation.envelope.ties
+        return None if ties is None else self._batches(ties.batch)
+
+    def is_near_its_end(self) -> bool:
+        """Whether the worker is to stop, or the time limit is near."""
+        if self._is_stopping():
+            return True
+        limit = self.options.timeout if self.options is not None else 0.0
+        near = min(_NEAR_SHARE * limit, _NEAR_SECONDS)
+        return clock.monotonic() > self._ends - near
+
+    def enter(self) -> None:
+        """Make the job known as `current_job`."""
+        running.set(JobContext(self))
 
     def through(self) -> BaseException | None:
         """Run middleware and body under the timer, note the outcome, and return what came out of them."""
@@ -144,9 +139,9 @@ class Passage:
         grace = GRACE if limit and _is_coroutine(self.job) else 0
         error: BaseException | None = None
         try:
-            if self._witness.needs_pause:
+            if self._witness.needs_pause and callable(options.backoff):
                 self._ask_for_the_pause(options)
-            self._witness.run(self.options or options)
+            self._witness.run(self.options)
             if limit:
                 self._ends = clock.monotonic() + limit
             self._timer(limit, self._pipeline, grace=grace)
@@ -156,27 +151,30 @@ class Passage:
         # That the time was up is a fact, and no middleware can swallow it.
         error = self._cut or error
         self.outcome = self._returned() if error is None else self._ended_by(error)
-        if isinstance(self.outcome, Done | Skipped):
-            # Before anything else can go wrong, or end the process.
-            self._witness.end(skipped=isinstance(self.outcome, Skipped))
-        if isinstance(self.outcome, Raised | TimedOut):
-            self._ask_again(options)
+        match self.outcome:
+            case Done():  # before anything else can go wrong, or end the process
+                self._witness.end(skipped=False)
+            case Skipped():
+                self._witness.end(skipped=True)
+            case Raised() | TimedOut():
+                self._ask_again(options)
         return error
 
     def _ask_for_the_pause(self, options: JobOptions) -> None:
-        """Ask the job's own `backoff()`, if it has one, within the time limit of the job: it may hang, too."""
+        """Ask the job's own `backoff()` within the time limit of the job: it may hang, too."""
 
         def ask() -> None:
             self.options = options.pinned(self.reservation.attempt)
 
-        if callable(options.backoff):
-            if self.options is options:  # whatever comes of it, it is not asked where no limit holds
-                self.options = replace(options, backoff=None)
-            self._witness.run(self.options or options)
-            self._timer(options.timeout, ask)
+        if self.options is options:  # whatever comes of it, it is not asked where no limit holds
+            self.options = replace(options, backoff=None)
+        self._witness.run(self.options or options)
+        self._timer(options.timeout, ask)
 
     def _ask_again(self, options: JobOptions) -> None:
         """Ask when it has failed: that may have changed the answer, and its attributes can still be loaded."""
+        if not callable(options.backoff):
+            return
         try:
             self._ask_for_the_pause(options)
         except KeyboardInterrupt:
@@ -192,9 +190,9 @@ class Passage:
 
         For when the sessions of the job are gone: what it has not committed may lock the very store that this is for.
         """
-        has_work = bool(self._afterwards)
-        while self._afterwards:
-            call = self._afterwards.pop()
+        has_work = bool(self.afterwards)
+        while self.afterwards:
+            call = self.afterwards.pop()
             try:
                 call()
             except Exception:  # a store that is away, or a function of the application
@@ -205,14 +203,14 @@ class Passage:
 
     def to_undo(self) -> tuple[Callable[[], object], ...]:
         """What to call if the job is not put back."""
-        if self._started or not _may_have_booked(self.reservation):
+        if self.has_started or not _may_have_booked(self.reservation):
             return tuple(self.undo)
         # It has not come as far as the limit that it had booked a turn of.
         return (*self.undo, self._give_back)
 
     def _give_back(self) -> None:
         with contextlib.suppress(ConfigurationError):  # without a store nothing was booked
-            self._guards.guard(None).store.give_back(self.reservation.envelope.id)
+            self.guards.guard(None).store.give_back(self.reservation.envelope.id)
 
     def _pipeline(self) -> None:
         job = self.job
@@ -235,11 +233,11 @@ class Passage:
 
     def _body(self) -> None:
         assert self.job is not None
-        if self._started:
+        if self.has_started:
             raise RuntimeError(f"{self._innermost} called call_next() again: the body starts once in an attempt.")
         if self._gates is not None:
             self._gates.enter()
-        self._started = True
+        self.has_started = True
         self._witness.start()
         try:
             result: object = self.job.handle()
@@ -249,24 +247,17 @@ class Passage:
             self._cut = cut
             raise
 
-    def _is_near_its_end(self) -> bool:
-        if self._is_stopping():
-            return True
-        limit = self.options.timeout if self.options is not None else 0.0
-        near = min(_NEAR_SHARE * limit, _NEAR_SECONDS)
-        return clock.monotonic() > self._ends - near
-
     def _returned(self) -> Outcome:
-        if self._started:
+        if self.has_started:
             return Done()
         return Skipped(f"{self._innermost} did not call call_next()")
 
     def _ended_by(self, error: BaseException) -> Outcome:
         match error:
             case ReleaseJob():
-                spends = self._guards.releases_spend if error.spend_attempt is None else error.spend_attempt
+                spends = self.guards.releases_spend if error.spend_attempt is None else error.spend_attempt
                 # Who makes way for a stop pays no more for it than who is cut short.
-                return Released(error.delay, error.reason, self._started and not self._is_stopping(), spends)
+                return Released(error.delay, error.reason, self.has_started and not self._is_stopping(), spends)
             case DiscardJob():
                 return Skipped(str(error) or "discarded by the job")
             case FailJob():
@@ -298,4 +289,6 @@ def _is_control(error: BaseException) -> bool:
 
 def _is_coroutine(job: Job) -> bool:
     function = type(job).function if isinstance(job, TaskJob) else type(job).handle
-    return inspect.iscoroutinefunction(function)
+    code = getattr(function, "__code__", None)
+    # What `inspect` looks at in the end, for a job cannot wait until it gets there.
+    return inspect.iscoroutinefunction(function) if code is None else bool(code.co_flags & inspect.CO_COROUTINE)

@@ -89,10 +89,13 @@ def refuse(reservation: Reservation, options: JobOptions, now: float) -> Refused
 
 def decide(reservation: Reservation, outcome: Outcome, options: JobOptions, *, now: float, jitter: float) -> Settlement:
     """How to settle the delivery after this outcome. `now` is the store's time, `jitter` a number from 0 to 1."""
+    match outcome:
+        case Done():
+            return Ack(reservation)
+        case Skipped():
+            return Ack(reservation, skipped=True)
     case = _Case(reservation, options, now, jitter)
     match outcome:
-        case Done() | Skipped():
-            return Ack(reservation, skipped=isinstance(outcome, Skipped))
         case Raised(error):
             return _after_error(case, error, Event.ERROR, history.summary(error))
         case Released():

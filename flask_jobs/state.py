@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -138,16 +138,15 @@ class AppState:
         """The batch with this id, if it is stored; None for a job that belongs to none."""
         return None if batch_id is None else self.workflows.find_batch(batch_id, Options(connection=connection))
 
-    @contextmanager
-    def job_context(self) -> Iterator[None]:
-        """The app context of one attempt; external URLs follow JOBS_BASE_URL if it is set."""
-        with self.app.app_context() as context:
-            if self.config.base_url is not None:
-                parts = urlsplit(self.config.base_url)
-                context.url_adapter = self.app.url_map.bind(
-                    parts.netloc, script_name=parts.path or "/", url_scheme=parts.scheme
-                )
-            yield
+    def job_context(self) -> AbstractContextManager[object]:
+        """An app context for one attempt; external URLs follow JOBS_BASE_URL if it is set."""
+        context = self.app.app_context()
+        if self.config.base_url is not None:
+            parts = urlsplit(self.config.base_url)
+            context.url_adapter = self.app.url_map.bind(
+                parts.netloc, script_name=parts.path or "/", url_scheme=parts.scheme
+            )
+        return context
 
     @contextmanager
     def fresh(self) -> Iterator[None]:

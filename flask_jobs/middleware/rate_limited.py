@@ -48,7 +48,7 @@ class RateLimited(PutsBack):
         if isinstance(answer, Turn):
             self._put_back(answer.wait + _MARGIN, self._reason(answer, limits))
         places = answer.places
-        run.afterwards.append(lambda: run.has_started() or guard.store.give_back(None, places))
+        run.afterwards.append(lambda: run.has_started or guard.store.give_back(None, places))
         call_next()
 
     def _book(self, run: Run, guard: Guard, limits: Sequence[Limit]) -> Granted | Turn:

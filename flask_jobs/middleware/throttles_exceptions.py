@@ -86,7 +86,7 @@ class ThrottlesExceptions(PutsBack):
             cause = error
             run.afterwards.append(lambda: self._count(guard, key, cause))
             raise
-        if before.count and run.has_started():
+        if before.count and run.has_started:
             run.afterwards.append(lambda: guard.store.clear(key))
 
     def _count(self, guard: Guard, key: str, error: BaseException) -> None:

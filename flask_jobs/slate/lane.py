@@ -12,11 +12,11 @@ from .layout import (
     ASKING,
     CHECKSUM,
     CURRENT,
+    HAS_LEFT,
     HEADER,
     IN_USE,
     INSTANTS,
     LANE,
-    LEFT,
     LONGEST_OPTIONS,
     LONGEST_TOKEN,
     MOST,
@@ -94,6 +94,7 @@ class Lane(NoLane):
         self._at = HEADER + number * LANE
         self._states = 0
         self._serial = 0
+        self._run = 0
         self._running = 0, 0.0, b""
 
     def asking(self, token: str) -> None:
@@ -161,7 +162,8 @@ class Lane(NoLane):
 
     def unlimited(self) -> None:
         """The job under way has left its time limit behind."""
-        self._write_run(LEFT)
+        # By the number of its run, so that it is never said of the next one.
+        self._memory[self._at + HAS_LEFT] = self._run
 
     def end(self, position: int, state: State) -> None:
         """It is done, skipped, or settled otherwise."""
@@ -180,7 +182,8 @@ class Lane(NoLane):
     def _write_run(self, limit: float) -> None:
         position, began, text = self._running
         at = self._at + RUNNING
-        body = RUN.pack(0, position, began, limit, len(text)) + text
+        self._run = (self._run + 1) & 0xFF
+        body = RUN.pack(0, self._run, position, began, limit, len(text)) + text
         self._memory[at : at + len(body)] = checked(body)
 
     @property

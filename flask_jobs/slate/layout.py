@@ -21,12 +21,12 @@ STATUS, REASON, ORDERS, ERRANDS = 8, 9, 10, 12
 COUNT = struct.Struct("<I")
 
 LANE = 2 * 32_768 + 4_096
-CURRENT, IN_USE, RENEWED, RENEWED_HERE, ASKING, RUNNING, RECORDS = 0, 1, 8, 32, 64, 192, 4_096
+CURRENT, IN_USE, HAS_LEFT, RENEWED, RENEWED_HERE, ASKING, RUNNING, RECORDS = 0, 1, 2, 8, 32, 64, 192, 4_096
 
 RENEWAL = struct.Struct("<Id")
 INSTANTS = struct.Struct("<dd")
 TOKEN = struct.Struct("<IdB")
-RUN = struct.Struct("<IHddH")
+RUN = struct.Struct("<IBHddH")
 RECORD = struct.Struct("<IIHI")
 CHECKSUM = struct.Struct("<I")
 

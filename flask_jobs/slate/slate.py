@@ -15,10 +15,12 @@ from .layout import (
     COUNT,
     CURRENT,
     ERRANDS,
+    HAS_LEFT,
     HEADER,
     IN_USE,
     INSTANTS,
     LANE,
+    LEFT,
     LONGEST_OPTIONS,
     MAGIC,
     MOST,
@@ -182,11 +184,13 @@ class Slate:
         return body[TOKEN.size :].decode() if is_whole else None
 
     def _running(self, at: int) -> Running | None:
-        checksum, position, began, limit, length = RUN.unpack_from(self._memory, at + RUNNING)
+        # First, for a run that leaves its limit while this reads is in no danger, and one that begins might be.
+        has_left = self._memory[at + HAS_LEFT]
+        checksum, run, position, began, limit, length = RUN.unpack_from(self._memory, at + RUNNING)
         body = self._memory[at + RUNNING : at + RUNNING + RUN.size + length]
         if length > LONGEST_OPTIONS or checksum != sum_of(body):
             return None
-        return Running(position, began, limit, body[RUN.size :].decode())
+        return Running(position, began, LEFT if has_left == run else limit, body[RUN.size :].decode())
 
 
 def _file_without_name(size: int) -> int:

@@ -58,6 +58,9 @@ class Cutter(ABC):
     def interrupt(self) -> None:
         """Cut short what runs now and whatever runs next. Called in the main thread, also by a signal handler."""
 
+    def insist(self) -> None:
+        """Work again, if a job has taken away what this works by. Called between jobs, once in a while."""
+
     @abstractmethod
     def __enter__(self) -> Self: ...
 
@@ -116,6 +119,11 @@ class Alarm(Cutter):
         """Whether `interrupt` was called."""
         return self._is_interrupted
 
+    def insist(self) -> None:
+        """Take SIGALRM again if a job has taken it."""
+        if self._is_installed and signal.getsignal(signal.SIGALRM) is not self._handler:
+            signal.signal(signal.SIGALRM, self._handler)
+
     def interrupt(self) -> None:
         """Cut short what runs now and whatever runs next. Called by a signal handler in the main thread."""
         self._is_interrupted = True
@@ -128,8 +136,6 @@ class Alarm(Cutter):
             self._warn(limit)
             body()
             return
-        if signal.getsignal(signal.SIGALRM) is not self._handler:  # a job has taken it
-            signal.signal(signal.SIGALRM, self._handler)
         self._cut = self._displaced = None
         self._limit, began = limit, clock.monotonic()
         self._due = began + limit + grace

@@ -173,6 +173,7 @@ class Worker:
 
     def _turn(self) -> None:
         self._handlers.insist()
+        self._alarm.insist()
         try:
             # Before whatever may take long: a pause, or a `failed()`.
             self._hand.recover()

@@ -67,6 +67,7 @@ class Processor:
         is_stopping: Callable[[], bool],
         jitter: Callable[[], float],
     ) -> None:
+        self._tracking = driver if isinstance(driver, TracksProgress) else None
         self._driver = driver
         self._executor = executor
         self._lane = lane
@@ -82,7 +83,7 @@ class Processor:
     def attempt(self, delivery: Delivery) -> Attempt:
         """Run the job, unless its batch has been cancelled."""
         reservation = delivery.reservation
-        reporter = Reporter(self._driver, reservation) if isinstance(self._driver, TracksProgress) else None
+        reporter = None if self._tracking is None else Reporter(self._tracking, reservation)
         attempt = self._executor.run(
             reservation,
             defaults=self._defaults,

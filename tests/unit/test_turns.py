@@ -79,6 +79,10 @@ class Scene:
             self.turns[owner, name] = answer
         return answer
 
+    def give_back(self, store, owner):
+        """What it answers is not compared: what is over may be forgotten already, for each sweeps when it suits it."""
+        store.give_back(f"{self.run}{owner}")
+
     def take(self, step):
         match step:
             case ("book", owner):
@@ -94,7 +98,7 @@ class Scene:
                     self.now = turn.at + 1e-4
                     assert isinstance(self.book(owner), Granted)
             case ("give back", owner):
-                self.ask(lambda store: store.give_back(f"{self.run}{owner}"))
+                self.ask(lambda store: self.give_back(store, owner))
                 self.turns = {key: turn for key, turn in self.turns.items() if key[0] != owner}
             case ("unused", owner):
                 places = self.granted.pop(owner, None)

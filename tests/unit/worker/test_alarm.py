@@ -219,6 +219,7 @@ def test_an_alarm_from_before_goes_off_between_two_bodies():
 
 def test_a_job_that_takes_the_alarm_for_itself_does_not_keep_it(alarm: Alarm):
     alarm(5, lambda: signal.signal(signal.SIGALRM, signal.SIG_IGN) and None)
+    alarm.insist()
 
     with pytest.raises(JobTimeout):
         alarm(0.02, lambda: time.sleep(10))
