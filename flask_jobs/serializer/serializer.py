@@ -26,6 +26,7 @@ FORMAT = 1
 """The version of the body's layout."""
 
 _dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
+_loads = json.JSONDecoder().decode
 
 
 class Description(TypedDict):
@@ -38,7 +39,7 @@ class Description(TypedDict):
     problem: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Payload:
     """The signed part of a body. `refers`: it may hold references to rows."""
 
@@ -196,7 +197,7 @@ def _refuse(name: str, job: Job, unfit: Unfit) -> NoReturn:
 
 def _parsed(text: str) -> _Payload:
     try:
-        raw = json.loads(text)
+        raw = _loads(text)
     except (ValueError, RecursionError):
         raise MalformedEnvelope("The payload is no JSON: it was cut, or not written by this library.") from None
     if type(raw) is not dict:

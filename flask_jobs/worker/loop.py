@@ -220,8 +220,8 @@ class Worker:
         self._outage.is_over()
         self._has_looked = True
         deliveries = [
-            Delivery(self._renewal.hold(reservation, asked=asked), received, position)
-            for position, reservation in enumerate(reservations)
+            Delivery(lease, received, position)
+            for position, lease in enumerate(self._renewal.hold(reservations, asked=asked))
         ]
         self._hand.hold(token, deliveries)
         self._settler.has_settled(answer.settled, is_noted=True)

@@ -80,6 +80,8 @@ def spared(ask: Callable[[], A], *, every: float) -> Callable[[], A]:
 
     def answered() -> A:
         nonlocal next_time, answer
+        if clock.monotonic() < next_time:
+            return answer
         with asking:
             if clock.monotonic() >= next_time:
                 answer = ask()

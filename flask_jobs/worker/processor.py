@@ -18,7 +18,7 @@ from .progress import Reporter
 from .renewal import Lease
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Delivery:
     """A reservation in this worker's hands.
 
@@ -39,7 +39,7 @@ class Delivery:
         return self.reservation.now + (clock.monotonic() - self.received)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Verdict:
     """What is to become of a delivery, and why."""
 

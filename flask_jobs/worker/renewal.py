@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from .. import clock, log
@@ -35,7 +35,7 @@ class Lease:
     @property
     def is_over(self) -> bool:
         """Whether somebody else may hold the job by now."""
-        return self.left <= 0
+        return clock.monotonic() >= self.ends and self.left <= 0
 
     @property
     def left(self) -> float:
@@ -64,10 +64,10 @@ class Renewal:
     ) -> None:
         self._driver = driver if is_wanted and isinstance(driver, Renewable) else None
         self._is_watched = is_watched
-        self._renewed = renewed
         self._note = note
         self._retry_after = driver.retry_after if isinstance(driver, Renewable) else retry_after
         self._held: set[Lease] = set()
+        self._elsewhere = lambda: renewed() + self._retry_after
         self._lock = threading.Lock()
         self._pulse: Pulse | None = None
 
@@ -93,12 +93,12 @@ class Renewal:
         self._pulse = Pulse(partial(self._renew, driver), lease=lease, at_once=at_once)
         self._pulse.start()
 
-    def hold(self, reservation: Reservation, *, asked: float) -> Lease:
-        """Keep this delivery alive from now on. `asked`: when its pop was sent, on the monotonic clock."""
-        lease = Lease(reservation, asked + self._retry_after, lambda: self._renewed() + self._retry_after)
+    def hold(self, reservations: Sequence[Reservation], *, asked: float) -> list[Lease]:
+        """Keep these deliveries alive from now on. `asked`: when their pop was sent, on the monotonic clock."""
+        leases = [Lease(reservation, asked + self._retry_after, self._elsewhere) for reservation in reservations]
         with self._lock:
-            self._held.add(lease)
-        return lease
+            self._held.update(leases)
+        return leases
 
     def let_go(self, lease: Lease) -> None:
         """Renew it no longer; it is being settled."""

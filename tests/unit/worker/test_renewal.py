@@ -34,7 +34,7 @@ def test_a_lease_that_ended_by_being_settled_is_not_called_lost(caplog: pytest.L
     caplog.set_level(logging.INFO, "flask_jobs")
     driver = Losing()
     with Renewal(driver, is_wanted=True, retry_after=90) as renewal:
-        lease = renewal.hold(reservation(), asked=clock.monotonic())
+        lease = renewal.hold([reservation()], asked=clock.monotonic())[0]
         assert driver.asked.wait(5)
         renewal.let_go(lease)
         driver.may_answer.set()
@@ -47,7 +47,7 @@ def test_a_lease_that_is_lost_is_called_so_with_its_job_and_without_a_warning(ca
     driver = Losing()
     driver.may_answer.set()
     with Renewal(driver, is_wanted=True, retry_after=90) as renewal:
-        renewal.hold(reservation(), asked=clock.monotonic())
+        renewal.hold([reservation()], asked=clock.monotonic())[0]
         assert driver.asked.wait(5)
 
     (record,) = [record for record in caplog.records if "has lost its lease" in record.getMessage()]
@@ -58,7 +58,7 @@ def test_a_lease_that_is_lost_is_called_so_with_its_job_and_without_a_warning(ca
 
 def test_a_lease_is_counted_from_before_the_store_was_asked():
     driver = MemoryDriver(retry_after=50)
-    lease = Renewal(driver, is_wanted=False, retry_after=90).hold(reservation(), asked=clock.monotonic() - 51)
+    lease = Renewal(driver, is_wanted=False, retry_after=90).hold([reservation()], asked=clock.monotonic() - 51)[0]
 
     assert lease.is_over
     assert not Lease(reservation(), clock.monotonic() + 1).is_over
@@ -69,7 +69,7 @@ def test_a_renewed_lease_lasts_longer():
     driver.push([Push(envelope())])
     (held,) = driver.pop(["default"], "token", Room()).reservations
     with Renewal(driver, is_wanted=True, retry_after=90) as renewal:
-        lease = renewal.hold(held, asked=clock.monotonic())
+        lease = renewal.hold([held], asked=clock.monotonic())[0]
         ends = lease.ends
         while clock.monotonic() < ends + 0.05:
             time.sleep(0.01)
