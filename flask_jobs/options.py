@@ -8,6 +8,7 @@ import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from . import log
@@ -36,7 +37,7 @@ class WorkerDefaults:
     lease: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JobOptions:
     """The options of one job as they hold for one attempt.
 
@@ -64,13 +65,14 @@ class JobOptions:
             return self
         return replace(self, backoff=_answer(self.backoff, attempt))
 
-    def dump(self) -> str:
-        """The options as text that `load` takes; they must be pinned."""
+    @cached_property
+    def text(self) -> str:
+        """What `load` takes; the options must be pinned. Written once, for the jobs of a class share their options."""
         return json.dumps(asdict(self))
 
     @classmethod
     def load(cls, text: str) -> JobOptions:
-        """The options that `dump` has written."""
+        """The options of which this is the text."""
         values = json.loads(text)
         backoff = values.pop("backoff")
         return cls(**values, backoff=None if backoff is None else tuple(backoff))

@@ -7,7 +7,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TypeVar
 
 from .. import clock
@@ -91,12 +90,6 @@ def spared(ask: Callable[[], A], *, every: float) -> Callable[[], A]:
     return answered
 
 
-@lru_cache(maxsize=256)
-def _text(options: JobOptions) -> str:
-    # Most jobs share those of their class, and writing them out takes longer than all else that is noted of a job.
-    return options.dump()
-
-
 class LaneWitness(Witness):
     """Notes on the lane how far an attempt has come."""
 
@@ -108,7 +101,7 @@ class LaneWitness(Witness):
 
     def run(self, options: JobOptions) -> None:
         """The job comes under its time limit."""
-        self._lane.run(self._position, options.timeout, _text(options))
+        self._lane.run(self._position, options.timeout, options.text)
 
     def start(self) -> None:
         """Its body is entered."""

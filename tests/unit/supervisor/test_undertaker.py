@@ -66,7 +66,7 @@ def taken(driver: MemoryDriver, job_id: str = "a") -> Held:
 def lane(
     *held: Held, number: int = 0, limit: float = 60.0, token: str = "a", asking: str | None = None, in_use: bool = False
 ) -> View:
-    running = Running(0, clock.monotonic(), limit, JobOptions(max_attempts=1).dump())
+    running = Running(0, clock.monotonic(), limit, JobOptions(max_attempts=1).text)
     return View(number, 1, asking, token, clock.monotonic(), held, running, in_use)
 
 
