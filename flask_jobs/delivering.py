@@ -72,17 +72,21 @@ class Delivery:
         for item in items:
             if item.answer:
                 item.answer.status = status
+            events = self._events(item.connection)
             for push in item.stored:
                 due = push.due
                 delay = due.seconds if isinstance(due, After) and due.seconds else None
-                self._events(item.connection).dispatched(push.envelope, delay=delay)
+                events.dispatched(push.envelope, delay=delay)
 
     def _push_alike(self, driver: Driver, kind: type[Package], items: Sequence[Item]) -> None:
         """Push packages of one kind: single jobs all at once, chains and batches one by one."""
         if kind is Push:
             pushes = [item.package for item in items if isinstance(item.package, Push)]
             for item, push, answer in zip(items, pushes, driver.push(pushes), strict=True):
-                self.note(item, [push], [answer])
+                if answer.stored:
+                    item.stored = (push,)
+                else:
+                    self.note(item, (push,), (answer,))
             return
         for item in items:
             match item.package, driver:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from . import transactions
@@ -10,7 +10,7 @@ from .connections import Connections
 from .delivering import Delivery
 from .dispatched import Dispatched, Options, Status
 from .driver import Driver, HoldsKeys, Transactional
-from .enveloping import Enveloper, Target, first
+from .enveloping import Enveloper, Target
 from .errors import CapabilityMissing
 from .events import Events
 from .items import Item, answered, by_target, deferred, digest_of, id_of, wants_key
@@ -51,7 +51,7 @@ class Dispatcher:
     def dispatch_many(self, jobs: Iterable[Job], options: Options) -> list[Dispatched]:
         """Hand the jobs over together, in order: one push for each connection."""
         session = self.session_for(options)
-        pairs = [(job, self._item(job, options)) for job in jobs]
+        pairs = list(self._pairs(jobs, options))
         self.hand_over(session, pairs, options)
         return [item.answer for _, item in pairs]
 
@@ -64,7 +64,7 @@ class Dispatcher:
 
     def packed(self, target: Target, package: Package, answer: Dispatched, jobs: Iterable[Job]) -> Item:
         """The package of these jobs with its answer, ready to be handed over."""
-        if wants_key(package) and not isinstance(target.driver, HoldsKeys):
+        if not isinstance(target.driver, HoldsKeys) and wants_key(package):
             raise CapabilityMissing(f"The driver of the connection {target.settings.name!r} holds no unique keys.")
         sensitive = any(job.sensitive for job in jobs)
         return Item(target.settings.name, target.driver, package, answer, sensitive)
@@ -73,8 +73,12 @@ class Dispatcher:
         """Push what need not wait, and let the rest wait for the session's commit."""
         at_once: list[Item] = []
         waiting: list[Item] = []
+        waits: dict[bool, bool] = {}  # by what holds where the call does not say: nothing else differs between them
         for job, item in pairs:
-            if not self._waits(session, job, item, options):
+            default = self._default(job, item)
+            if default not in waits:
+                waits[default] = transactions.waits(session, self, call=options.after_commit, default=default)
+            if not waits[default]:
                 at_once.append(item)
             elif (holder := self._holder(session, item, waiting)) is not None:
                 self.delivery.refuse(item, item.package, holder)
@@ -136,16 +140,20 @@ class Dispatcher:
             envelopes = [push.envelope for item in group for push in pushes_in(item.package)]
             self._events(group[0].connection).discarded(envelopes, reason=reason.value)
 
-    def _item(self, job: Job, options: Options) -> Item:
-        require_job(job)
-        target = self.envelopes.target(job, options)
-        push = self.envelopes.push(job, target, options)
-        return self.packed(target, push, Dispatched(push.envelope.id, Status.PUSHED), [job])
+    def _pairs(self, jobs: Iterable[Job], options: Options) -> Iterator[tuple[Job, Item]]:
+        target: Target | None = None
+        before: str | None = None
+        for job in jobs:
+            require_job(job)
+            connection = job.connection
+            if target is None or connection is not before:  # most are for the same one as the job before them
+                target, before = self.envelopes.target(job, options), connection
+            push = self.envelopes.push(job, target, options)
+            yield job, self.packed(target, push, Dispatched(push.envelope.id, Status.PUSHED), (job,))
 
-    def _waits(self, session: Session | None, job: Job | None, item: Item, options: Options) -> bool:
+    def _default(self, job: Job | None, item: Item) -> bool:
         of_class = None if job is None else job.after_commit
-        default = first(of_class, self._connections.settings(item.connection).after_commit)
-        return transactions.waits(session, self, call=options.after_commit, default=bool(default))
+        return bool(self._connections.settings(item.connection).after_commit if of_class is None else of_class)
 
     def _holder(self, session: Session | None, item: Item, waiting: Sequence[Item]) -> str | None:
         """Who holds the unique key of a job that is about to wait: one that waits before it, or one that is stored."""

@@ -13,7 +13,7 @@ from .envelope import NOW, Envelope, Ties, When
 from .errors import InvalidArgument
 from .ids import new_id
 from .job import Job, require_body, require_job
-from .options import check, deadline
+from .options import Checker, deadline
 from .pushes import BatchPush, ChainPush, Push, Role
 from .serializer import Serializer
 from .unique import key_of
@@ -44,6 +44,7 @@ class Enveloper:
         check: Callable[[Job], None],
     ) -> None:
         self._check = check
+        self._check_options = Checker()
         self._config = config
         self._driver = driver
         self._serializer = serializer
@@ -57,8 +58,9 @@ class Enveloper:
         """A job that stands alone."""
         queue = first(options.queue, job.queue, target.settings.queue)
         id_ = new_id() if options.id is None else job_id(options.id)
-        push = self._push(job, target, queue, Ties(), id_)
-        return replace(push, due=_due(options), front=options.front)
+        push = self._push(job, target, queue, None, id_)
+        due = _due(options)
+        return replace(push, due=due, front=options.front) if options.front or due is not NOW else push
 
     def chain(self, jobs: Sequence[Job], catch: Job | None, target: Target, options: Options) -> ChainPush:
         """A chain: each link on its own queue, else on the one of the call; the delay holds for the first."""
@@ -105,24 +107,23 @@ class Enveloper:
             )
         return self._push(job, target, first(job.queue, options.queue, target.settings.queue), ties, new_id())
 
-    def _push(self, job: Job, target: Target, queue: str | None, ties: Ties, id_: str) -> Push:
-        require_job(job)
-        check(job)
+    def _push(self, job: Job, target: Target, queue: str | None, ties: Ties | None, id_: str) -> Push:
+        self._check_options(job)
         self._check(job)
         name, body = self._serializer(target.driver).encode(job)
         require_body(job)
-        ties = replace(ties, key=key_of(job, name)) if job.unique else ties
-        envelope = Envelope(id_, name, queue_name(queue), body, ties=None if ties == _UNTIED else ties)
-        return Push(envelope, NOW, retry_until=deadline(job))
-
-
-_UNTIED = Ties()
+        if job.unique:
+            ties = replace(ties or Ties(), key=key_of(job, name))
+        return Push(Envelope(id_, name, queue_name(queue), body, ties=ties), retry_until=deadline(job))
 
 
 def first(*values: T | None) -> T | None:
     """The first of the values that is not None."""
-    return next((value for value in values if value is not None), None)
+    for value in values:
+        if value is not None:
+            return value
+    return None
 
 
 def _due(options: Options) -> When:
-    return when(0 if options.delay is None else options.delay, what="delay")
+    return NOW if options.delay is None else when(options.delay, what="delay")

@@ -66,6 +66,8 @@ class Events:
 
     def dispatched(self, envelope: Envelope, *, delay: float | None = None) -> None:
         """A job is stored; due in `delay` seconds, if that was asked for."""
+        if not job_dispatched.receivers and not lifecycle.isEnabledFor(logging.INFO):
+            return
         facts = {"delay": delay}
         if delay is None:
             self._tell(job_dispatched, logging.INFO, envelope, 0, facts, "dispatched")

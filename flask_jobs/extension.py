@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
@@ -249,11 +250,17 @@ class Jobs:
     @property
     def state(self) -> AppState:
         """All that the current app owns of this extension."""
-        from .state import state_of
-
-        return state_of(self.registry)
+        return _state_of()(self.registry)
 
     def _state_if_any(self, app: Flask | None) -> AppState | None:
         from .state import state_if_any
 
         return state_if_any(app, self.registry)
+
+
+@cache
+def _state_of() -> Callable[[Registry], AppState]:
+    """Imported once: each dispatch asks for it, and would notice."""
+    from .state import state_of
+
+    return state_of

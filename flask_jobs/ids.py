@@ -21,9 +21,9 @@ _last = (0, 0)
 def new_id() -> str:
     """A new job id, larger than every one that this process has made before."""
     milliseconds, counter = _tick()
-    value = milliseconds << 80 | 0x7 << 76 | counter << 64 | 0b10 << 62 | int.from_bytes(os.urandom(8)) >> 2
-    text = f"{value:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    moment = f"{milliseconds:012x}"
+    chance = f"{int.from_bytes(os.urandom(8)) >> 2 | 1 << 63:016x}"  # begins with the two bits of the variant, 10
+    return f"{moment[:8]}-{moment[8:]}-7{counter:03x}-{chance[:4]}-{chance[4:]}"
 
 
 def _tick() -> tuple[int, int]:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Generic, Literal, ParamSpec, Protocol, TypeVar
 
 from .errors import InvalidArgument, UnrebuildableJob
+from .parameters import Parameters
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -119,6 +120,7 @@ class TaskJob(Job):
 
     function: ClassVar[Callable[..., Any]]
     signature: ClassVar[inspect.Signature]
+    parameters: ClassVar[Parameters]
 
     def __init__(self, arguments: Mapping[str, object]) -> None:
         self.arguments = dict(arguments)
@@ -130,8 +132,7 @@ class TaskJob(Job):
 
     def called(self, function: Callable[..., Any]) -> Any:
         """What a function gives for the stored arguments."""
-        bound = inspect.BoundArguments(self.signature, self.arguments)
-        return function(*bound.args, **bound.kwargs)
+        return self.parameters.call(function, self.arguments)
 
 
 class Task(Generic[P, R]):
@@ -146,8 +147,7 @@ class Task(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> TaskJob:
         """The job that will call the function with these arguments."""
-        bound = self.job.signature.bind(*args, **kwargs)
-        return self.job(bound.arguments)
+        return self.job(self.job.parameters.bind(args, kwargs))
 
 
 def require_job(job: object) -> None:
@@ -183,10 +183,12 @@ def task_job(function: Callable[..., Any], options: Mapping[str, object]) -> typ
     asked = options.get("unique_id")
     if callable(asked):
         options = {**options, "unique_id": lambda job: job.called(asked)}
+    signature = inspect.signature(function)
     members = {
         "__slots__": (),
         "function": staticmethod(function),
-        "signature": inspect.signature(function),
+        "signature": signature,
+        "parameters": Parameters(signature),
         "__module__": function.__module__,
         "__qualname__": function.__qualname__,
         "__doc__": function.__doc__,
@@ -264,13 +266,12 @@ def _made(field: dataclasses.Field[Any]) -> object:
 
 
 def _check_arguments(cls: type[TaskJob], arguments: Mapping[str, object]) -> None:
-    parameters = cls.signature.parameters
-    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    for name, parameter in parameters.items():
-        if name not in arguments and parameter.default is parameter.empty and parameter.kind not in optional:
-            raise UnrebuildableJob(f"{cls.__qualname__}() needs the argument {name!r}, which was not stored.")
+    if cls.parameters.fit(arguments):
+        return
+    for name in cls.parameters.missing(arguments):
+        raise UnrebuildableJob(f"{cls.__qualname__}() needs the argument {name!r}, which was not stored.")
     for name in arguments:
-        if name not in parameters:
+        if name not in cls.signature.parameters:
             raise UnrebuildableJob(f"{cls.__qualname__}() has no parameter {name!r} for a stored argument.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
 import json
 import logging
@@ -114,6 +115,24 @@ def deadline(job: Job) -> When | None:
     return None if value is None else when(value, what=_label(job, "retry_until"))
 
 
+class Checker:
+    """Checks jobs as `check` does, and remembers by class the very values that passed."""
+
+    def __init__(self) -> None:
+        self._passed: dict[type[Job], tuple[object, ...]] = {}
+
+    def __call__(self, job: Job) -> None:
+        """Raise `InvalidArgument`, naming class and option, if an option of the job cannot be used."""
+        values = _all_values(job)
+        known = self._passed.get(type(job))
+        # The same objects and not equal ones: True is no number here, and equal to 1.
+        if known is not None and all(map(operator.is_, values, known)):
+            return
+        check(job)
+        if all(type(value) in _UNCHANGING for value in values):
+            self._passed[type(job)] = values
+
+
 class Resolver:
     """Resolves options as `resolve` does, and remembers them by class as long as nothing is changed."""
 
@@ -184,6 +203,10 @@ _CHECKS: Mapping[str, Callable[..., Any]] = {
 }
 _NAMES = frozenset(_CHECKS)
 _values = operator.attrgetter(*_CHECKS)
+_all_values = operator.attrgetter(*_CHECKS, "unique", "unique_for", "retry_until")
+
+# Of a tuple, checking has seen that it holds numbers and timedeltas.
+_UNCHANGING = frozenset({type(None), bool, int, float, str, tuple, dt.timedelta})
 
 
 def _checked(job: Job | type[Job]) -> dict[str, Any]:

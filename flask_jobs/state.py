@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 from flask import Flask, current_app, has_app_context
+from werkzeug.local import LocalProxy
 
 from . import config, drivers, transactions
 from .batches import Batch
@@ -226,10 +227,10 @@ def attach(app: Flask, *, registry: Registry, session: Any, factories: Mapping[s
 
 def current_state() -> AppState:
     """The state of the current app, or an error that says what is missing."""
-    _require_app()
-    state = current_app.extensions.get(EXTENSION)
+    app = _current_app()
+    state = app.extensions.get(EXTENSION)
     if state is None:
-        raise ConfigurationError(f"The app {current_app.name!r} has no Jobs: call jobs.init_app(app) in its factory.")
+        raise ConfigurationError(f"The app {app.name!r} has no Jobs: call jobs.init_app(app) in its factory.")
     return state  # type: ignore[no-any-return]  # app.extensions is a plain dict
 
 
@@ -243,15 +244,15 @@ def state_of(registry: Registry) -> AppState:
 
 def state_if_any(app: Flask | None, registry: Registry) -> AppState | None:
     """The state of the app, None meaning the current one, if it has one of the Jobs object with this registry."""
-    if app is None:
-        _require_app()
-    state: AppState | None = (app or current_app).extensions.get(EXTENSION)
+    state: AppState | None = (app or _current_app()).extensions.get(EXTENSION)
     return state if state is not None and state.registry is registry else None
 
 
-def _require_app() -> None:
+def _current_app() -> Flask:
     if not has_app_context():
         raise ConfigurationError(
             "There is no app here to dispatch for. Inside a request, a job or a flask command there is one; "
             "elsewhere write: with app.app_context(): ..."
         )
+    # Each look through the proxy would find it anew.
+    return cast("LocalProxy[Flask]", current_app)._get_current_object()

@@ -70,9 +70,11 @@ class Serializer:
         require_job(job)
         cls = type(job)
         name = self._registry.name_of(cls)
-        fields = self._written(name, job)
-        meta = {} if cls.tags is Job.tags else {"tags": _tags(name, job)}
-        body = self._signer.sign(_dumps({"v": FORMAT, "job": name, "jv": cls.version, "fields": fields, "meta": meta}))
+        fields = _dumps(self._written(name, job))
+        meta = "{}" if cls.tags is Job.tags else _dumps({"tags": _tags(name, job)})
+        # A registered name needs no escapes.
+        text = f'{{"v":{FORMAT},"job":"{name}","jv":{cls.version},"fields":{fields},"meta":{meta}}}'
+        body = self._signer.sign(text)
         if len(body) > self._max_payload:
             raise self._too_large(name, f"takes {len(body)} bytes")
         return name, body

@@ -726,6 +726,26 @@ def test_a_job_with_an_impossible_option_is_refused(jobs_shop: Shop) -> None:
         jobs_shop.jobs.dispatch(job)
 
 
+def test_an_option_that_only_equals_one_that_passed_is_refused(jobs_shop: Shop) -> None:
+    fine, wrong = Note("x"), Note("x")
+    fine.max_attempts, wrong.max_attempts = 1, True
+    jobs_shop.jobs.dispatch(fine)
+
+    with pytest.raises(InvalidArgument, match=r"Note\.max_attempts must be a whole number of 0 or more, not True"):
+        jobs_shop.jobs.dispatch(wrong)
+
+
+def test_an_option_that_was_changed_after_it_passed_is_checked_anew(jobs_shop: Shop) -> None:
+    pauses: list[Any] = [1, 2]
+    job = Note("x")
+    job.backoff = pauses
+    jobs_shop.jobs.dispatch(job)
+    pauses.append("soon")
+
+    with pytest.raises(InvalidArgument, match=r"Note\.backoff\[2\] must be seconds"):
+        jobs_shop.jobs.dispatch(job)
+
+
 # Stores that refuse
 
 

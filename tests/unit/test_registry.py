@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 
 from flask_jobs.errors import ConfigurationError, InvalidArgument, NotRegistered, UnknownJob, UnrebuildableJob
-from flask_jobs.job import Job, Task
+from flask_jobs.job import Job, Task, rebuild
 from flask_jobs.registry import Registry
 
 
@@ -255,6 +257,52 @@ def test_a_call_that_the_function_would_not_take_is_refused_at_once(registry: Re
 
     with pytest.raises(TypeError, match="missing a required argument: 'day'"):
         task()
+
+
+def plain(first: int, second: int = 2, third: int = 3) -> tuple[int, ...]:
+    return first, second, third
+
+
+def mixed(first: int, /, *rest: int, last: int = 9, **named: int) -> tuple[Any, ...]:
+    return first, rest, last, named
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "kwargs"),
+    [
+        (plain, (1,), {}),
+        (plain, (1, 5, 6), {}),
+        (plain, (1,), {"third": 6}),
+        (plain, (), {"third": 6, "first": 1}),
+        (mixed, (1,), {}),
+        (mixed, (1, 2, 3), {"last": 4, "more": 5}),
+    ],
+)
+def test_a_task_stores_the_arguments_in_the_order_of_its_parameters_and_passes_them_on(
+    registry: Registry, function: Any, args: Any, kwargs: Any
+) -> None:
+    job = registry.task("some.task")(function)(*args, **kwargs)
+
+    bound = inspect.signature(function).bind(*args, **kwargs).arguments
+    assert list(job.arguments.items()) == list(bound.items())
+    assert job.called(function) == function(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"), [((), {}), ((1, 2, 3, 4), {}), ((1,), {"first": 1}), ((1,), {"fourth": 1}), ((), {"second": 1})]
+)
+def test_a_call_of_a_task_is_refused_in_the_words_of_python(registry: Registry, args: Any, kwargs: Any) -> None:
+    with pytest.raises(TypeError) as words:
+        inspect.signature(plain).bind(*args, **kwargs)
+
+    with pytest.raises(TypeError, match=re.escape(str(words.value))):
+        registry.task("some.task")(plain)(*args, **kwargs)
+
+
+def test_stored_arguments_are_passed_on_in_whatever_order_they_come_back(registry: Registry) -> None:
+    cls = registry.task("some.task")(plain).job
+
+    assert rebuild(cls, {"third": 3, "first": 1, "second": 2}).called(plain) == (1, 2, 3)
 
 
 def test_an_unknown_option_is_named(registry: Registry) -> None:
