@@ -18,8 +18,7 @@ from ...validation import seconds
 from . import schema
 from .bell import Bell
 from .bookings import Bookings
-from .dialects import Dialect, dialect_of
-from .dialects.postgresql import run_alone
+from .dialects import Dialect, Postgresql, dialect_of
 from .server_errors import NotAllowed
 from .statements import AppTransaction, Compiler, OwnTransaction, Row
 from .text import Parameters, Statement
@@ -103,9 +102,11 @@ class Access(Driver):
                 self._roll_back(connection)
                 raise
 
-    def run_alone(self, statement: Statement, parameters: Parameters, *, lasting: bool) -> Sequence[Row]:
-        """The rows of one statement that is a transaction of its own; on PostgreSQL only."""
-        with self._alone(statement, parameters, lasting=lasting) as cursor:
+    def run_alone(
+        self, statement: Statement, parameters: Parameters, *, lasting: bool, before: Sequence[Statement] = ()
+    ) -> Sequence[Row]:
+        """The rows of one statement that is a transaction of its own, with what comes before; on PostgreSQL only."""
+        with self._alone(statement, parameters, lasting=lasting, before=before) as cursor:
             return cursor.fetchall()
 
     def change_alone(self, statement: Statement, parameters: Parameters) -> None:
@@ -114,12 +115,15 @@ class Access(Driver):
             pass
 
     @contextmanager
-    def _alone(self, statement: Statement, parameters: Parameters, *, lasting: bool) -> Iterator[DBAPICursor]:
+    def _alone(
+        self, statement: Statement, parameters: Parameters, *, lasting: bool, before: Sequence[Statement] = ()
+    ) -> Iterator[DBAPICursor]:
+        assert isinstance(self.dialect, Postgresql)
         module = self.engine.dialect.loaded_dbapi
         bound = statement.bind({"now": clocks.now(), **parameters})
         with self.translating() as fate, self.lending() as connection:
             fate.stored = Stored.UNKNOWN
-            yield run_alone(connection, module, statement.text, bound, lasting=lasting)
+            yield self.dialect.run_alone(connection, statement, bound, module=module, lasting=lasting, before=before)
 
     @contextmanager
     def reading(self) -> Iterator[OwnTransaction]:

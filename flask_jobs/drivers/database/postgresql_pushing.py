@@ -81,10 +81,10 @@ class PostgresqlPushing(Pushing):
         return (self._store if isinstance(transaction, OwnTransaction) else self._store_within)[tied]
 
     def _run_alone(self, statement: Statement, parameters: Parameters, keys: Parameters) -> Sequence[Row]:
-        if keys:
-            before = [self._queue_for_keys.text] if "stripes" in keys else []
-            statement = Statement("; ".join([*before, self._free_keys.text, statement.text]), None)
-        return self._access.run_alone(statement, {**parameters, **keys}, lasting=True)
+        before = [self._free_keys] if keys else []
+        if "stripes" in keys:
+            before.insert(0, self._queue_for_keys)
+        return self._access.run_alone(statement, {**parameters, **keys}, lasting=True, before=before)
 
     def _explained(
         self,
