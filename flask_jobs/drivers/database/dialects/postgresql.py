@@ -18,7 +18,7 @@ from ..postgresql_limit import Limit
 from ..postgresql_prepared import Prepared
 from ..postgresql_watch import Listening
 from ..text import Statement
-from .dialect import Dialect, Select, Unique, Watch, columns
+from .dialect import Alone, Dialect, Select, Unique, Watch, columns
 
 CHANNEL = "flask_jobs"
 """The channel of a database on which the names of queues are told that were written to."""
@@ -80,33 +80,20 @@ class Postgresql(Dialect):
     def rollback(self, connection: PoolProxiedConnection) -> None:
         connection.cursor().execute("ROLLBACK")
 
-    def run_alone(
-        self,
-        connection: PoolProxiedConnection,
-        statement: Statement,
-        parameters: Any,
-        *,
-        module: Any,
-        lasting: bool,
-        before: Sequence[Statement] = (),
-    ) -> DBAPICursor:
-        """Run one statement as a transaction of its own, in one round trip: settings and all go out as one message.
-
-        `module` is the server's Python driver. Its parameters are put in on this side, for the protocol that takes
-        parameters apart takes no more than one statement. What comes `before` is in the same transaction.
-        """
+    def run_alone(self, connection: PoolProxiedConnection, alone: Alone, module: Any) -> DBAPICursor:
+        # One round trip: settings and all go out as one message. Parameters are put in on this side, for the protocol
+        # that takes them apart takes no more than one statement.
         client_side = getattr(module, "ClientCursor", None)  # psycopg2 knows no other cursor
         cursor: Any = connection.cursor() if client_side is None else client_side(connection.driver_connection)
-        begin = _ONE_STATEMENT[lasting]
-        prelude = "".join(f"{each.text}; " for each in before)
+        begin = _ONE_STATEMENT[alone.lasting] + "".join(f"{each.text}; " for each in alone.before)
 
         def send(text: str) -> None:
-            cursor.execute(begin + prelude + text, parameters)
+            cursor.execute(begin + text, alone.parameters)
             while client_side is not None and cursor.nextset():
                 pass
 
-        if not self._prepared.run(connection, statement.text, send):
-            send(statement.text)
+        if not self._prepared.run(connection, alone.statement.text, send):
+            send(alone.statement.text)
         found: DBAPICursor = cursor
         return found
 
