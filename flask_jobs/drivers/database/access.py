@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPICursor
@@ -13,23 +13,36 @@ from sqlalchemy.pool import PoolProxiedConnection
 
 from ... import clock as clocks
 from ...driver import Driver
-from ...errors import ConfigurationError, ConnectionLost, SchemaMissing, Stored
+from ...errors import ConfigurationError, ConnectionLost, JobsError, SchemaMissing, Stored
 from ...validation import seconds
 from . import schema
 from .bell import Bell
 from .bookings import Bookings
-from .dialects import Dialect, dialect_of
-from .dialects.postgresql import run_alone
+from .dialects import Alone, Dialect, dialect_of
 from .server_errors import NotAllowed
 from .statements import AppTransaction, Compiler, OwnTransaction, Row
 from .text import Parameters, Statement
 
 
-@dataclass(slots=True)
-class Fate:
-    """What would be known of a transaction if its connection were lost now."""
+class Translation:
+    """Turns the server's errors into the library's own: the one place where that is done.
 
-    stored: Stored = Stored.NO
+    `stored` is what would be known of the transaction if its connection were lost now.
+    """
+
+    __slots__ = ("_translated", "stored")
+
+    def __init__(self, translated: Callable[[Exception, Stored], JobsError | None]) -> None:
+        self._translated = translated
+        self.stored = Stored.NO
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        # Which classes the server's driver raises, only the dialect knows.
+        if isinstance(error, Exception) and (own := self._translated(error, self.stored)) is not None:
+            raise own from error
 
 
 class Access(Driver):
@@ -103,23 +116,34 @@ class Access(Driver):
                 self._roll_back(connection)
                 raise
 
-    def run_alone(self, statement: Statement, parameters: Parameters, *, lasting: bool) -> Sequence[Row]:
-        """The rows of one statement that is a transaction of its own; on PostgreSQL only."""
-        with self._alone(statement, parameters, lasting=lasting) as cursor:
-            return cursor.fetchall()
-
-    def change_alone(self, statement: Statement, parameters: Parameters) -> None:
-        """Run one statement that finds nothing as a transaction of its own, not lasting; on PostgreSQL only."""
-        with self._alone(statement, parameters, lasting=False):
-            pass
-
-    @contextmanager
-    def _alone(self, statement: Statement, parameters: Parameters, *, lasting: bool) -> Iterator[DBAPICursor]:
-        module = self.engine.dialect.loaded_dbapi
-        bound = statement.bind({"now": clocks.now(), **parameters})
+    def run_alone(
+        self, statement: Statement, parameters: Parameters, *, lasting: bool, before: Sequence[Statement] = ()
+    ) -> Sequence[Row]:
+        """The rows of one statement that is a transaction of its own, together with what comes before."""
         with self.translating() as fate, self.lending() as connection:
             fate.stored = Stored.UNKNOWN
-            yield run_alone(connection, module, statement.text, bound, lasting=lasting)
+            return self._alone(connection, statement, parameters, lasting=lasting, before=before).fetchall()
+
+    def change_alone(
+        self, statement: Statement, parameters: Parameters, *, lasting: bool, before: Sequence[Statement] = ()
+    ) -> int:
+        """How many rows one statement has touched that is a transaction of its own, together with what comes before."""
+        with self.translating() as fate, self.lending() as connection:
+            fate.stored = Stored.UNKNOWN
+            return self._alone(connection, statement, parameters, lasting=lasting, before=before).rowcount
+
+    def _alone(
+        self,
+        connection: PoolProxiedConnection,
+        statement: Statement,
+        parameters: Parameters,
+        *,
+        lasting: bool,
+        before: Sequence[Statement],
+    ) -> DBAPICursor:
+        bound = statement.bind(parameters, clocks.now())
+        alone = Alone(statement, bound, before, lasting=lasting)
+        return self.dialect.run_alone(connection, alone, self.engine.dialect.loaded_dbapi)
 
     @contextmanager
     def reading(self) -> Iterator[OwnTransaction]:
@@ -246,17 +270,13 @@ class Access(Driver):
             )
         return version is not None
 
-    @contextmanager
-    def translating(self) -> Iterator[Fate]:
-        """Turn the server's errors into the library's own: the one place where that is done."""
-        fate = Fate()
-        try:
-            yield fate
-        except Exception as error:  # which classes the server's driver raises, only the dialect knows
-            own = self.dialect.translate(error, self.engine, fate.stored)
-            if own is None:
-                raise
-            # The tables may have been dropped since they were seen.
-            if isinstance(own, SchemaMissing):
-                self._ready = False
-            raise own from error
+    def translating(self) -> Translation:
+        """A block out of which come the library's own errors."""
+        return Translation(self._translated)
+
+    def _translated(self, error: Exception, stored: Stored) -> JobsError | None:
+        own = self.dialect.translate(error, self.engine, stored)
+        # The tables may have been dropped since they were seen.
+        if isinstance(own, SchemaMissing):
+            self._ready = False
+        return own

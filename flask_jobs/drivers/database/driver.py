@@ -17,8 +17,8 @@ from .access import Access
 from .dialects import Dialect, Mysql, Postgresql, Sqlite, Watch
 from .failed import FailedJobs
 from .following import Following
+from .mysql_popping import MysqlPopping
 from .mysql_pushing import MysqlPushing
-from .mysql_steps import MysqlPopping, MysqlSettling
 from .operators import Operators
 from .packages import Packages
 from .popping import Look, Popping
@@ -87,7 +87,7 @@ class DatabaseDriver(
         check_names(pushes)
         if not pushes:
             return []
-        if isinstance(self._pushing, PostgresqlPushing) and (stored := self._pushing.store_at_once(pushes)) is not None:
+        if (stored := self._pushing.store_at_once(pushes)) is not None:
             return stored
         with self.writing() as transaction:
             return self._pushing.store(transaction, pushes)
@@ -227,7 +227,7 @@ class DatabaseDriver(
 
 
 _POPPING: Mapping[type[Dialect], type[Popping]] = {Mysql: MysqlPopping}
-_SETTLING: Mapping[type[Dialect], type[Settling]] = {Mysql: MysqlSettling, Postgresql: PostgresqlSettling}
+_SETTLING: Mapping[type[Dialect], type[Settling]] = {Postgresql: PostgresqlSettling}
 
 
 def _pushing(access: Access, memory: Memory) -> Pushing:
@@ -235,9 +235,9 @@ def _pushing(access: Access, memory: Memory) -> Pushing:
         case Postgresql():
             return PostgresqlPushing(access, memory)
         case Mysql() as dialect:
-            return MysqlPushing(access.compile, memory, dialect)
+            return MysqlPushing(access, memory, dialect)
         case _:
-            return Pushing(access.compile, memory)
+            return Pushing(access, memory)
 
 
 # A server's clock may stand still for so long, and what is due must be due by it, too, when the wait ends.

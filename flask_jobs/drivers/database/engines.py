@@ -42,8 +42,16 @@ def engine_beside(app_engine: sa.Engine, *, durable: bool = False) -> sa.Engine:
 
 
 def _open_sqlite(url: sa.URL, *, durable: bool) -> sa.Engine:
-    # Threads beyond the pool's size get a connection all the same; the file's lock is what they wait for.
-    engine = sa.create_engine(url, poolclass=sa.QueuePool, max_overflow=-1, connect_args={"timeout": BUSY_TIMEOUT})
+    # Every thread gets a connection; the file's lock is what they wait for. No transaction is left open in one that
+    # is given back, so there is nothing to reset.
+    engine = sa.create_engine(
+        url,
+        poolclass=sa.QueuePool,
+        pool_size=0,
+        pool_use_lifo=True,
+        pool_reset_on_return=None,
+        connect_args={"timeout": BUSY_TIMEOUT},
+    )
     sa.event.listen(engine, "connect", _Settings(durable=durable).apply)
     sa.event.listen(engine, "checkout", _refuse_a_lost_file)
     return engine

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from ...envelope import Envelope
 from ...errors import StoreRefused
 from ...pushes import Push, Pushed
+from .access import Access
 from .dialects import Mysql
 from .keys import wanted_digests
 from .pushing import Pushing, are_tied, push_rows, row_values, tied_row_values
@@ -30,8 +31,9 @@ _BESIDE = 10_000
 class MysqlPushing(Pushing):
     """Inserts first, and then takes out again whose ids are used up: nothing that others do slips in between."""
 
-    def __init__(self, compile_: Compiler, memory: Memory, dialect: Mysql) -> None:
-        super().__init__(compile_, memory)
+    def __init__(self, access: Access, memory: Memory, dialect: Mysql) -> None:
+        super().__init__(access, memory)
+        compile_ = access.compile
         self._dialect = dialect
         self._row = {
             tied: compile_(sa.insert(jobs).values(**values(compile_)))
@@ -42,6 +44,10 @@ class MysqlPushing(Pushing):
         self._take_out = compile_(
             sa.delete(jobs).where(jobs.c.id == parameter("id", sa.String), jobs.c.token == parameter("push", sa.String))
         )
+
+    def store_at_once(self, pushes: Sequence[Push]) -> list[Pushed] | None:
+        """Never: a used id is found only after the insert."""
+        return None
 
     def store_portion(self, transaction: Transaction, pushes: Sequence[Push]) -> list[Pushed]:
         """Store what is new of up to `PORTION` jobs."""

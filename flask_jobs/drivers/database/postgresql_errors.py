@@ -15,6 +15,12 @@ _MISSING = {"42P01", "42703", "3F000"}
 _NOT_ALLOWED_IN = {"28000", "28P01", "3D000"}
 _NOT_ALLOWED_TO = {"42501"}
 
+NAME_TAKEN = "42P05"
+"""A statement was prepared under this name before."""
+
+NOT_AS_PREPARED = {"26000", "0A000"}
+"""No statement of this name, or the table is not any more as it was planned for."""
+
 _ADVICE = {
     "57014": "a statement took longer than its limit. Look for locks that are held long, and for a server that is busy",
     "55P03": "a lock was held by others for too long. Look for a transaction that is held open",
@@ -42,10 +48,15 @@ def translate(error: BaseException, engine: sa.Engine, stored: Stored) -> JobsEr
     module = engine.dialect.loaded_dbapi
     if not isinstance(cause, module.Error):
         return None
-    code = str(getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or "")
+    code = code_of(cause)
     if code.startswith(_GONE) or (not code and isinstance(cause, module.OperationalError | module.InterfaceError)):
         return lost_connection(_said(cause), where, stored)
     return _refused(code, cause, where)
+
+
+def code_of(error: BaseException) -> str:
+    """The server's code of an error of its Python driver, empty if it has none."""
+    return str(getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or "")
 
 
 def _refused(code: str, cause: BaseException, where: str) -> JobsError | None:

@@ -11,7 +11,6 @@ from . import postgresql_steps as steps
 from .access import Access
 from .dialects.postgresql import raw
 from .popping import Popping
-from .postgresql_pushing import forget_if_due
 from .remembering import Memory
 from .rows import JobRow
 from .settling import Settling, as_row
@@ -70,7 +69,7 @@ class OneTrip:
         return {"acks": json.dumps(rows), "remember_ids": self._memory.remember_ids}
 
     def _settled(self, acks: Sequence[Ack], noted: int) -> Settled:
-        forget_if_due(self._access, self._memory, len(acks))
+        self._memory.forget_if_due(self._access, len(acks))
         if noted == len(acks):
             return Settled()
         with self._access.reading() as transaction:

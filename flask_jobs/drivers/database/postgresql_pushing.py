@@ -15,7 +15,7 @@ from .dialects.postgresql import raw
 from .keys import key_of, wanted_digests
 from .pushing import Pushing, are_tied, push_rows
 from .remembering import Memory
-from .statements import OwnTransaction, Row, Transaction
+from .statements import OwnTransaction, Transaction
 from .text import Parameters, Statement
 
 _STRIPES = 64
@@ -25,8 +25,7 @@ class PostgresqlPushing(Pushing):
     """Stores a portion in one round trip. A unique key that is held takes more, to ask who holds it."""
 
     def __init__(self, access: Access, memory: Memory) -> None:
-        super().__init__(access.compile, memory)
-        self._access = access
+        super().__init__(access, memory)
         rings, local_clock = access.bell.rings, access.compile.local_clock
         self._queue_for_keys = raw(steps.QUEUE_FOR_KEYS, local_clock=local_clock)
         self._free_keys = raw(steps.FREE_KEYS, local_clock=local_clock)
@@ -43,15 +42,17 @@ class PostgresqlPushing(Pushing):
         """Store the jobs, or None if that takes more than the one statement."""
         if len(pushes) > PORTION or any(push.front for push in pushes):
             return None
-        forget_if_due(self._access, self._memory, len(pushes))
+        self._memory.forget_if_due(self._access, len(pushes))
         tied = are_tied(pushes)
         rows = push_rows(pushes, "", {}, tied=tied)
         keys = {**_keys(pushes), **_stripes(pushes)} if tied else {}
+        before = self._before(keys)
         if len(pushes) == 1:
-            stored = self._run_alone(self._store_one[tied], rows[0], keys)
+            stored = self._access.run_alone(self._store_one[tied], {**rows[0], **keys}, lasting=True, before=before)
             answers = [Pushed(pushes[0].envelope.id, stored=bool(stored))]
         else:
-            answers = _answers(pushes, self._run_alone(self._store[tied], _given(rows), keys))
+            given = {**_given(rows), **keys}
+            answers = _answers(pushes, self._access.run_alone(self._store[tied], given, lasting=True, before=before))
         if not keys or not _left_out_by_keys(pushes, answers):
             return answers
         with self._access.writing() as transaction:
@@ -80,11 +81,10 @@ class PostgresqlPushing(Pushing):
     def _storing(self, transaction: Transaction, *, tied: bool) -> Statement:
         return (self._store if isinstance(transaction, OwnTransaction) else self._store_within)[tied]
 
-    def _run_alone(self, statement: Statement, parameters: Parameters, keys: Parameters) -> Sequence[Row]:
-        if keys:
-            before = [self._queue_for_keys.text] if "stripes" in keys else []
-            statement = Statement("; ".join([*before, self._free_keys.text, statement.text]), None)
-        return self._access.run_alone(statement, {**parameters, **keys}, lasting=True)
+    def _before(self, keys: Parameters) -> list[Statement]:
+        """What makes way for jobs that want these keys."""
+        queued = [self._queue_for_keys] if "stripes" in keys else []
+        return [*queued, self._free_keys] if keys else []
 
     def _explained(
         self,
@@ -99,13 +99,6 @@ class PostgresqlPushing(Pushing):
             for place in _left_out_by_keys(pushes, answers)
         }
         return [explained.get(place, answer) for place, answer in enumerate(answers)]
-
-
-def forget_if_due(access: Access, memory: Memory, noted: int) -> None:
-    """Forget old notes, if so many more make it worth a trip of its own."""
-    if (forgetting := memory.forgetting(noted)) is not None:
-        statement, parameters = forgetting
-        access.change_alone(statement, parameters)
 
 
 def _given(rows: Sequence[Parameters]) -> dict[str, object]:

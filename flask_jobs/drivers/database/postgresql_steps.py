@@ -88,21 +88,30 @@ def store(*, rings: bool, tied: bool, within: bool = False) -> str:
 
 _ONE = """
 INSERT INTO flask_jobs AS j (id, name, queue, state, at, token, pushed_at, retry_until, retried_from, body{columns})
-SELECT %(id)s, %(name)s, %(queue)s, %(state)s, %(due_amount)s + %(due_relative)s * {{now}}, %(push)s, {{now}},
-    %(retry_amount)s::float8 + %(retry_relative)s * {{now}}, %(retried_from)s, %(body)s{values}
-WHERE NOT EXISTS (SELECT FROM flask_jobs_ended e WHERE e.id = %(id)s AND e.until > {{now}} OFFSET 0)
-    AND NOT EXISTS (SELECT FROM flask_jobs_failed f WHERE f.id = %(id)s OFFSET 0)
-    AND NOT EXISTS (SELECT FROM flask_jobs k WHERE k.id = %(id)s OFFSET 0)
+SELECT g.id, g.name, g.queue, g.state, g.due_amount + g.due_relative * {{now}}, g.push, {{now}},
+    g.retry_amount + g.retry_relative * {{now}}, g.retried_from, g.body{values}
+FROM (
+    SELECT %(id)s::text AS id, %(name)s::text AS name, %(queue)s::text AS queue, %(state)s::smallint AS state,
+        %(due_amount)s::float8 AS due_amount, %(due_relative)s::int AS due_relative, %(push)s::text AS push,
+        %(retry_amount)s::float8 AS retry_amount, %(retry_relative)s::int AS retry_relative,
+        %(retried_from)s::text AS retried_from, %(body)s::text AS body{ties}
+) AS g
+WHERE NOT EXISTS (SELECT FROM flask_jobs_ended e WHERE e.id = g.id AND e.until > {{now}} OFFSET 0)
+    AND NOT EXISTS (SELECT FROM flask_jobs_failed f WHERE f.id = g.id OFFSET 0)
+    {not_there}
 ON CONFLICT {meeting} DO NOTHING
 RETURNING j.id"""
 
-_TIE_PARAMETERS = ", %(ties)s, %(unique_key)s, %(key_amount)s::float8 + %(key_relative)s * {{now}}"
+_TIE_PARAMETERS = """,
+        %(ties)s::text AS ties, %(unique_key)s::text AS unique_key, %(key_amount)s::float8 AS key_amount,
+        %(key_relative)s::int AS key_relative"""
 
 
 def store_one(*, rings: bool, tied: bool) -> str:
     """Stores one row as `store` does, and gives its id if it was stored. It takes less planning."""
-    columns, values = (_TIE_COLUMNS, _TIE_PARAMETERS.format()) if tied else ("", "")
-    one = _ONE.format(columns=columns, values=values, meeting="" if tied else "(id)")
+    columns, values, ties = (_TIE_COLUMNS, _TIE_VALUES.format(), _TIE_PARAMETERS) if tied else ("", "", "")
+    meeting = "" if tied else "(id)"
+    one = _ONE.format(columns=columns, values=values, ties=ties, not_there=_NOT_THERE, meeting=meeting)
     told = f"CASE WHEN {_NOT_PAUSED.format(queue='j.queue')} THEN pg_notify('{CHANNEL}', j.queue)::text END"
     return f"{one}, {told}" if rings else one
 

@@ -12,6 +12,7 @@ from ...driver import PORTION
 from ...envelope import After, Envelope
 from ...pushes import Push, Pushed
 from ...validation import queue_name
+from .access import Access
 from .dialects import Sqlite
 from .keys import ROUNDS, Keys, key_of, overtaken, tie_parameters
 from .remembering import Memory
@@ -23,7 +24,9 @@ from .text import Parameters
 class Pushing:
     """Inserts jobs whose ids are neither stored, nor failed, nor remembered."""
 
-    def __init__(self, compile_: Compiler, memory: Memory) -> None:
+    def __init__(self, access: Access, memory: Memory) -> None:
+        compile_ = access.compile
+        self._access = access
         self.keys = Keys(compile_)
         self._memory = memory
         # Elsewhere the rows of a transaction of the app's are locked until it ends, which is for the app's own rows.
@@ -37,6 +40,14 @@ class Pushing:
             )
         )
         self._head = compile_(select_head())
+
+    def store_at_once(self, pushes: Sequence[Push]) -> list[Pushed] | None:
+        """Store the jobs, or None if that takes more than one statement."""
+        if len(pushes) > 1 or pushes[0].front or are_tied(pushes):
+            return None
+        self._memory.forget_if_due(self._access, 1)
+        stored = self._access.change_alone(self._insert, push_row(pushes[0], "", {}), lasting=True)
+        return [Pushed(pushes[0].envelope.id, stored=bool(stored))]
 
     def store(self, transaction: Transaction, pushes: Sequence[Push]) -> list[Pushed]:
         """Store what is new, in portions; says of each push whether it was stored."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
+from .access import Access
 from .schema import ended, jobs
 from .statements import Compiler, Transaction, parameter
 from .text import Parameters, Statement
@@ -52,10 +53,10 @@ class Memory:
         """Whether this very settlement has been applied."""
         return bool(transaction.rows(self._find, {"id": job_id, "settlement": settlement}))
 
-    def forgetting(self, noted: int) -> tuple[Statement, Parameters] | None:
-        """What `prune` would run, for who runs it elsewhere; None if it is not yet worth it."""
-        portion = self._portion(noted, always=False)
-        return None if portion is None else (self._forget_at_once, {"keep": self._keep, "portion": portion})
+    def forget_if_due(self, access: Access, noted: int) -> None:
+        """Do what `prune` does in a transaction of its own, where the server reckons first."""
+        if (portion := self._portion(noted, always=False)) is not None:
+            access.change_alone(self._forget_at_once, {"keep": self._keep, "portion": portion}, lasting=False)
 
     def prune(self, transaction: Transaction, noted: int, *, always: bool = False) -> None:
         """Forget what is too old, a little more than is being noted, every hundred notes or so."""

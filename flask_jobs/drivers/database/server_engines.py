@@ -13,6 +13,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 from ... import clock
 from ...errors import ConfigurationError
 from .dialects.mysql import PREPARED
+from .postgresql_prepared import own_session
 
 CONNECT_TIMEOUT = 3
 """Seconds that a server has to let us in."""
@@ -22,6 +23,19 @@ ANSWER_TIMEOUT = 10
 
 # A connection that was lost without a word on the way would be noticed only by the next statement.
 _IDLE = 1.0
+
+MOST_CONNECTIONS = 15
+"""Connections of one engine. Who needs one more waits until one is free."""
+
+# What was open once stays open: a thread takes one for moments only, and to open one takes longer than all else. The
+# one used last is taken first, so that what is too many is left alone until the server or the network ends it.
+_POOL: Mapping[str, Any] = {
+    "pool_size": MOST_CONNECTIONS,
+    "max_overflow": 0,
+    "pool_use_lifo": True,
+    "pool_timeout": ANSWER_TIMEOUT,
+    "pool_reset_on_return": None,
+}
 
 # Which Python drivers serve, the best first, and how each is installed.
 _POSTGRESQL: Mapping[str, str] = {"psycopg": 'pip install "psycopg[binary]>=3.1"', "psycopg2": "pip install psycopg2"}
@@ -57,12 +71,11 @@ def open_postgresql(url: sa.URL) -> sa.Engine:
         "application_name": "flask_jobs",
     }
     if url.get_driver_name() == "psycopg":
-        # A prepared statement belongs to a session, and a pool of connections before the server may change that.
+        # Those names mean another statement in each session, and a pool of connections may change the session.
         arguments["prepare_threshold"] = None
     given = {key: value for key, value in arguments.items() if key not in url.query}
-    engine = sa.create_engine(
-        url, isolation_level="AUTOCOMMIT", connect_args=given, pool_reset_on_return=None, pool_timeout=ANSWER_TIMEOUT
-    )
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", connect_args=given, **_POOL)
+    sa.event.listen(engine, "connect", own_session)
     sa.event.listen(engine, "checkout", _refuse_what_has_ended)
     return engine
 
@@ -77,7 +90,7 @@ def open_mysql(url: sa.URL) -> sa.Engine:
         "charset": "utf8mb4",
     }
     given = {key: value for key, value in arguments.items() if key not in url.query}
-    engine = sa.create_engine(url, connect_args=given, pool_reset_on_return=None, pool_timeout=ANSWER_TIMEOUT)
+    engine = sa.create_engine(url, connect_args=given, **_POOL)
     sa.event.listen(engine, "connect", _prepare_session)
     sa.event.listen(engine, "checkout", _ping_idle)
     sa.event.listen(engine, "checkin", _note_use)  # codespell:ignore checkin

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,7 +20,7 @@ from .pushing import select_head
 from .remembering import Memory
 from .rows import JOB_COLUMNS, counter_parameters, dump_progress, error_parameters, history_after, job_row
 from .schema import COUNTERS, DELAYED, READY, RESERVED, failed, jobs
-from .statements import Compiler, OwnTransaction, constant, instant_parameters, parameter
+from .statements import Compiler, OwnTransaction, constant, instant_parameters, padded, parameter, places
 
 # Named by its receipt, a delivery is live as long as nobody else has been given the job.
 _HELD = (
@@ -41,6 +42,9 @@ class Settling:
         self._bell = bell
         self._memory = memory
         self._note_end = memory.noting_end(*_HELD)
+        self._note_ends = cache(lambda amount: memory.noting_end(*_all_held(amount), settlement=_acked(compile_)))
+        self._live = cache(lambda amount: compile_(compile_.dialect.holding(_live(amount))))
+        self._remove_all = cache(lambda amount: compile_(sa.delete(jobs).where(*_all_held(amount))))
         self._note_release = memory.noting_release(*_HELD)
         self._remove = compile_(sa.delete(jobs).where(*_HELD))
         self._put_back = compile_(_put_back(compile_))
@@ -119,24 +123,21 @@ class Settling:
         return [row.delivery(token, now) for row in rows]
 
     def _ack(self, transaction: OwnTransaction, acks: Sequence[Ack]) -> list[Settlement]:
-        if not acks:
-            return []
-        rows = [as_row("ack", ack.reservation) for ack in acks]
-        noted = transaction.run_many(self._note_end, rows)
-        if noted:
-            transaction.run_many(self._remove, rows)
-        if noted == len(acks):
-            return []
-        return self.unknown(transaction, acks)
+        noted = 0
+        for holder, numbers in _by_holder(acks).items():
+            rows = {"holder": holder, **padded("seq", numbers)}
+            noted += transaction.run(self._note_ends(len(rows) - 1), rows)
+            transaction.run(self._remove_all(len(rows) - 1), rows)
+        return [] if noted == len(acks) else self.unknown(transaction, acks)
 
     def end_tied(self, transaction: OwnTransaction, acks: Sequence[Ack]) -> Sequence[Ack]:
         """End the live deliveries of jobs with ties, and give those that were ended by this."""
-        ended = []
-        for ack in acks:
-            row = as_row("ack", ack.reservation)
-            if transaction.run(self._note_end, row):
-                transaction.run(self._remove, row)
-                ended.append(ack)
+        live: set[object] = set()
+        for holder, numbers in _by_holder(acks).items():
+            rows = {"holder": holder, **padded("seq", numbers)}
+            live |= {f"{seq}:{holder}" for (seq,) in transaction.rows(self._live(len(rows) - 1), rows)}
+        ended = [ack for ack in acks if ack.reservation.receipt in live]
+        self._ack(transaction, ended)
         return ended
 
     def unknown(self, transaction: OwnTransaction, acks: Sequence[Ack]) -> list[Settlement]:
@@ -195,6 +196,33 @@ def _receipt(reservation: Reservation) -> dict[str, object]:
 def as_row(kind: str, reservation: Reservation) -> dict[str, object]:
     """What names the delivery and its end."""
     return {**_receipt(reservation), "settlement": f"{kind} {reservation.receipt}"}
+
+
+def _by_holder(acks: Sequence[Ack]) -> dict[str, list[int]]:
+    """The numbers of the deliveries that each pop holds."""
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for ack in acks:
+        seq, _, holder = ack.reservation.receipt.partition(":")
+        numbers[holder].append(int(seq))
+    return numbers
+
+
+def _all_held(amount: int) -> list[sa.ColumnElement[bool]]:
+    """What is `_HELD`, for many deliveries of one pop."""
+    # A sum is no comparison that would tempt the server to an index other than that of the numbers.
+    is_reserved = jobs.c.state + constant(0) == constant(RESERVED)
+    numbers = places("seq", amount, sa.BigInteger)
+    return [jobs.c.seq.in_(numbers), jobs.c.token == parameter("holder", sa.String), is_reserved]
+
+
+def _acked(compile_: Compiler) -> sa.ColumnElement[str]:
+    """What `as_row` calls the ack of a delivery."""
+    ack, colon = sa.literal_column("'ack '", sa.String), sa.literal_column("':'", sa.String)
+    return compile_.dialect.joined(ack, jobs.c.seq, colon, jobs.c.token)
+
+
+def _live(amount: int) -> sa.Select[Any]:
+    return sa.select(jobs.c.seq).where(*_all_held(amount))
 
 
 def _put_back(compile_: Compiler) -> sa.Update:

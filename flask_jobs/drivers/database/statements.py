@@ -15,7 +15,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from ... import clock
 from ...envelope import After, At, When
 from .dialects import Dialect
-from .text import Parameters, Statement
+from .text import PRESENT, Parameters, Statement
 
 Row = tuple[Any, ...]
 
@@ -59,7 +59,7 @@ class Compiler:
     def __init__(self, dialect: Dialect, engine: sa.Engine, *, local_clock: bool) -> None:
         self.dialect = dialect
         self.local_clock = local_clock
-        self.now = dialect.given(parameter("now", sa.Double)) if local_clock else dialect.clock
+        self.now = dialect.given(parameter(PRESENT, sa.Double)) if local_clock else dialect.clock
         self._engine = engine
 
     def __call__(self, statement: sa.sql.ClauseElement) -> Statement:
@@ -71,7 +71,10 @@ class Compiler:
 
     def instant(self, name: str) -> sa.ColumnElement[float]:
         """An instant given as the parameters that `instant_parameters` makes."""
-        return parameter(f"{name}_amount", sa.Double) + parameter(f"{name}_relative", sa.Integer) * self.now
+        # Where the present is reckoned anew for each mention, it is not reckoned for nothing.
+        is_relative = parameter(f"{name}_relative", sa.Integer) == constant(1)
+        since = sa.case((is_relative, self.now), else_=sa.literal_column("0.0", sa.Double))
+        return parameter(f"{name}_amount", sa.Double) + since
 
 
 def instant_parameters(name: str, when: When | None) -> dict[str, object]:
@@ -124,26 +127,25 @@ class OwnTransaction:
         self._connection = connection
         self._cursor = connection.cursor()
         self._streams: list[DBAPICursor] = []
-        self._present = {"now": clock.now()}
+        self._present = clock.now()
 
     def run(self, statement: Statement, parameters: Parameters) -> int:
-        self._cursor.execute(statement.text, statement.bind({**self._present, **parameters}))
+        self._cursor.execute(statement.text, statement.bind(parameters, self._present))
         return self._cursor.rowcount
 
     def run_many(self, statement: Statement, rows: Sequence[Parameters]) -> int:
-        present = self._present
-        self._cursor.executemany(statement.text, [statement.bind({**present, **row}) for row in rows])
+        self._cursor.executemany(statement.text, statement.bind_all(rows, self._present))
         return self._cursor.rowcount
 
     def rows(self, statement: Statement, parameters: Parameters) -> Sequence[Row]:
-        self._cursor.execute(statement.text, statement.bind({**self._present, **parameters}))
+        self._cursor.execute(statement.text, statement.bind(parameters, self._present))
         return self._cursor.fetchall()
 
     def stream(self, statement: Statement, parameters: Parameters) -> Iterator[Row]:
         """The rows that it finds, read one by one, as long as they are asked for."""
         cursor = self._connection.cursor()
         self._streams.append(cursor)
-        cursor.execute(statement.text, statement.bind({**self._present, **parameters}))
+        cursor.execute(statement.text, statement.bind(parameters, self._present))
         return iter(cursor.fetchone, None)
 
     def end_streams(self) -> None:
@@ -157,17 +159,17 @@ class AppTransaction:
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
-        self._present = {"now": clock.now()}
+        self._present = clock.now()
 
     def run(self, statement: Statement, parameters: Parameters) -> int:
         return self._execute(statement, parameters).rowcount
 
     def run_many(self, statement: Statement, rows: Sequence[Parameters]) -> int:
-        bound = [statement.bind({**self._present, **row}) for row in rows]
+        bound = list(statement.bind_all(rows, self._present))
         return self._connection.exec_driver_sql(statement.text, bound).rowcount
 
     def rows(self, statement: Statement, parameters: Parameters) -> Sequence[Row]:
         return [tuple(row) for row in self._execute(statement, parameters)]
 
     def _execute(self, statement: Statement, parameters: Parameters) -> sa.CursorResult[Any]:
-        return self._connection.exec_driver_sql(statement.text, statement.bind({**self._present, **parameters}))
+        return self._connection.exec_driver_sql(statement.text, statement.bind(parameters, self._present))

@@ -63,7 +63,7 @@ def test_a_push_that_is_repeated_is_stored_once(far, driver, proxy, carried_out,
 def test_a_push_whose_answer_is_lost_is_of_unknown_fate(far, driver, proxy):
     far.push([job()])  # the first push forgets old notes in its transaction, too
     push = job()
-    word = b"INSERT" if driver.engine.dialect.name == "postgresql" else b"COMMIT"
+    word = b"EXECUTE" if driver.engine.dialect.name == "postgresql" else b"COMMIT"
     proxy.lose_answer(0, matching=word)
 
     with pytest.raises(ConnectionLost) as caught:

@@ -301,9 +301,18 @@ class TestPostgresqlAlone:
         with driver.engine.connect() as connection, open_driver().engine.connect() as fresh:
             used = [connection.exec_driver_sql(f"SHOW {name}").scalar() for name in shown]
             untouched = [fresh.exec_driver_sql(f"SHOW {name}").scalar() for name in shown]
-            prepared = connection.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar()
+            prepared = connection.exec_driver_sql("SELECT name FROM pg_prepared_statements").scalars().all()
 
         assert used == untouched
+        assert all(name.startswith("flask_jobs_") for name in prepared)
+
+    def test_no_statement_is_prepared_in_a_session_of_the_apps(self, app_engine):
+        driver = DatabaseDriver(app_engine, owns_engine=False)
+        driver.push([job()])
+        driver.exchange([], ["default"], new_id(), Room())
+        with app_engine.connect() as connection:
+            prepared = connection.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar()
+
         assert prepared == 0
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from ....errors import ConfigurationError
-from .dialect import Dialect, Overtaken, Select, Watch
+from .dialect import Alone, Dialect, Overtaken, Select, Watch
 from .mysql import Mysql
 from .postgresql import Postgresql
 from .sqlite import Sqlite
@@ -37,6 +37,7 @@ __all__ = [
     "LONG_TEXT",
     "SEQUENCE",
     "TABLE_OPTIONS",
+    "Alone",
     "Dialect",
     "Mysql",
     "Overtaken",

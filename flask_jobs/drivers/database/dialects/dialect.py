@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.pool import PoolProxiedConnection
 
 from ....errors import JobsError, Stored, StoreRefused
+from ..text import Statement
+
+_NOTHING = nullcontext()
 
 Select = sa.Select[Any]
 Unique = sa.Column[Any] | tuple[sa.Column[Any], ...]
@@ -23,6 +28,19 @@ def columns(unique: Unique) -> tuple[sa.Column[Any], ...]:
 
 class Overtaken(StoreRefused):
     """Others were in the way, and the server has given up this transaction for theirs. It can be run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A statement with its parameters that is a transaction of its own, with what comes `before` it there.
+
+    What is not `lasting` may be lost in a power cut, if that makes the commit quicker.
+    """
+
+    statement: Statement
+    parameters: Any
+    before: Sequence[Statement]
+    lasting: bool
 
 
 class Watch(Protocol):
@@ -82,13 +100,16 @@ class Dialect(ABC):
     def rollback(self, connection: PoolProxiedConnection) -> None:
         """Give the transaction up."""
 
+    @abstractmethod
+    def run_alone(self, connection: PoolProxiedConnection, alone: Alone, module: Any) -> DBAPICursor:
+        """Run the statement and commit; if it raises, nothing is left of it. `module` is the server's Python driver."""
+
     def end_reading(self, connection: PoolProxiedConnection) -> None:
         """Let go of what reading holds."""
 
-    @contextmanager
-    def lending(self, connection: PoolProxiedConnection) -> Iterator[None]:
+    def lending(self, connection: PoolProxiedConnection) -> AbstractContextManager[None]:
         """Prepare a connection from the pool for our use, and put it back as it was."""
-        yield
+        return _NOTHING
 
     @contextmanager
     def creating(self, engine: sa.Engine) -> Iterator[sa.Connection]:
@@ -110,6 +131,13 @@ class Dialect(ABC):
     def current(self, select: Select) -> Select:
         """The rows as others have committed them by now, even where the app's transaction sees an older state."""
         return select
+
+    def joined(self, first: sa.ColumnElement[Any], *others: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
+        """The texts and numbers as one text."""
+        whole = first
+        for other in others:
+            whole = whole.op("||")(other)
+        return whole
 
     @abstractmethod
     def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: Unique) -> sa.Insert:

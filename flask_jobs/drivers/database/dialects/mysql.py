@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
+from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.pool import PoolProxiedConnection
 
 from ....errors import ConfigurationError, ConnectionLost, JobsError, Stored
 from .. import mysql_errors
 from ..polling import Polling
-from .dialect import Dialect, Overtaken, Select, Unique, Watch, columns
+from .dialect import Alone, Dialect, Overtaken, Select, Unique, Watch, columns
 
 PREPARED = "flask_jobs"
 """Marks a connection of the pool whose session has been told all that ours are told."""
@@ -61,6 +63,17 @@ class Mysql(Dialect):
     def rollback(self, connection: PoolProxiedConnection) -> None:
         connection.rollback()
 
+    def run_alone(self, connection: PoolProxiedConnection, alone: Alone, module: Any) -> DBAPICursor:
+        cursor = connection.cursor()
+        try:
+            self.begin(connection, lasting=alone.lasting)
+            cursor.execute(alone.statement.text, alone.parameters)
+            connection.commit()
+        except module.Error:
+            self.rollback(connection)
+            raise
+        return cursor
+
     def end_reading(self, connection: PoolProxiedConnection) -> None:
         # Reading, too, has begun a transaction, and one that stays open keeps tables from being altered.
         connection.rollback()
@@ -78,6 +91,9 @@ class Mysql(Dialect):
 
     def current(self, select: Select) -> Select:
         return select.with_for_update(read=True)
+
+    def joined(self, first: sa.ColumnElement[Any], *others: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
+        return sa.func.concat(first, *others)
 
     def insert_new(self, table: sa.Table, names: Sequence[str], rows: Select, *, unique: Unique) -> sa.Insert:
         insert = mysql.insert(table).from_select(list(names), rows)

@@ -15,9 +15,10 @@ from ....errors import JobsError, Stored
 from .. import postgresql_errors
 from ..polling import Polling
 from ..postgresql_limit import Limit
+from ..postgresql_prepared import Prepared
 from ..postgresql_watch import Listening
 from ..text import Statement
-from .dialect import Dialect, Select, Unique, Watch, columns
+from .dialect import Alone, Dialect, Select, Unique, Watch, columns
 
 CHANNEL = "flask_jobs"
 """The channel of a database on which the names of queues are told that were written to."""
@@ -61,6 +62,7 @@ class Postgresql(Dialect):
 
     def __init__(self) -> None:
         self._limit = Limit(STATEMENT_SECONDS + 2)
+        self._prepared = Prepared()
 
     def refuse_unusable(self, engine: sa.Engine) -> None:
         """Every PostgreSQL that SQLAlchemy knows can keep jobs."""
@@ -77,6 +79,23 @@ class Postgresql(Dialect):
 
     def rollback(self, connection: PoolProxiedConnection) -> None:
         connection.cursor().execute("ROLLBACK")
+
+    def run_alone(self, connection: PoolProxiedConnection, alone: Alone, module: Any) -> DBAPICursor:
+        # One round trip: settings and all go out as one message. Parameters are put in on this side, for the protocol
+        # that takes them apart takes no more than one statement.
+        client_side = getattr(module, "ClientCursor", None)  # psycopg2 knows no other cursor
+        cursor: Any = connection.cursor() if client_side is None else client_side(connection.driver_connection)
+        begin = _ONE_STATEMENT[alone.lasting] + "".join(f"{each.text}; " for each in alone.before)
+
+        def send(text: str) -> None:
+            cursor.execute(begin + text, alone.parameters)
+            while client_side is not None and cursor.nextset():
+                pass
+
+        if not self._prepared.run(connection, alone.statement.text, send):
+            send(alone.statement.text)
+        found: DBAPICursor = cursor
+        return found
 
     @contextmanager
     def lending(self, connection: PoolProxiedConnection) -> Iterator[None]:
@@ -119,20 +138,3 @@ def _committing_by_itself(raw: Any) -> Iterator[None]:
     finally:
         if not raw.closed:
             raw.autocommit = False
-
-
-def run_alone(
-    connection: PoolProxiedConnection, module: Any, text: str, parameters: Any, *, lasting: bool
-) -> DBAPICursor:
-    """Run one statement as a transaction of its own, in one round trip: settings and all go out as one message.
-
-    `module` is the server's Python driver. Its parameters are put in on this side, for the protocol that takes
-    parameters apart takes no more than one statement.
-    """
-    client_side = getattr(module, "ClientCursor", None)  # psycopg2 knows no other cursor
-    cursor: Any = connection.cursor() if client_side is None else client_side(connection.driver_connection)
-    cursor.execute(_ONE_STATEMENT[lasting] + text, parameters)
-    while client_side is not None and cursor.nextset():
-        pass
-    found: DBAPICursor = cursor
-    return found

@@ -6,15 +6,17 @@ import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.pool import PoolProxiedConnection
 
 from ....errors import ConfigurationError, JobsError, Stored
 from .. import sqlite_errors
 from ..sqlite_watch import FileWatch
-from .dialect import Dialect, Select, Unique, Watch, columns
+from .dialect import Alone, Dialect, Select, Unique, Watch, columns
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +51,20 @@ class Sqlite(Dialect):
 
     def rollback(self, connection: PoolProxiedConnection) -> None:
         connection.rollback()
+
+    def run_alone(self, connection: PoolProxiedConnection, alone: Alone, module: Any) -> DBAPICursor:
+        # A statement that writes first takes the write lock at once, and waits for it, as BEGIN IMMEDIATE does. On
+        # a connection of the app's Python's driver has begun a transaction for it.
+        raw = connection.driver_connection
+        assert isinstance(raw, sqlite3.Connection)
+        try:
+            cursor = raw.execute(alone.statement.text, alone.parameters)
+            if raw.in_transaction:
+                raw.commit()
+        except sqlite3.Error:
+            raw.rollback()
+            raise
+        return cast("DBAPICursor", cursor)
 
     @contextmanager
     def creating(self, engine: sa.Engine) -> Iterator[sa.Connection]:
