@@ -20,10 +20,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
+from .. import clock
 from ..driver import Driver
 from ..envelope import Exchange, Popped, Reservation, Settled, Settlement
 from ..ids import new_id
 from .means import Means
+
+# Who waits for his turn to watch looks so often, in seconds, whether he is wanted elsewhere.
+_LOOK_EVERY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class _Trip:
 
 
 class Carrier:
-    """Takes wishes to the store, one trip at a time. `means` is what those who share it know of their jobs."""
+    """Takes wishes to the store, one trip at a time, and waits for work. `means`: what its workers know of jobs."""
 
     def __init__(self, driver: Driver, queues: Sequence[str]) -> None:
         self.means = Means()
@@ -80,6 +84,7 @@ class Carrier:
         self._lock = threading.Lock()
         self._is_under_way = False
         self._next = _Trip()
+        self._watching = threading.Lock()
 
     def exchange(self, wish: Wish) -> Brought:
         """Settle and pop; raises what the driver raises, for all who took part."""
@@ -95,6 +100,21 @@ class Carrier:
                 raise news
             return news
         return self._set_out()
+
+    def wait(self, *, timeout: float, stopping: Callable[[], bool]) -> None:
+        """Return when there may be work, after `timeout` seconds, or soon after `stopping()`.
+
+        One watches the store for all. When it has seen something, the next takes its place and finds at once whether
+        there is work for it as well: what comes for one wakes few, and what comes for many wakes one after the other.
+        """
+        ends = clock.monotonic() + timeout
+        while not stopping() and (left := ends - clock.monotonic()) > 0:
+            if self._watching.acquire(timeout=min(left, _LOOK_EVERY)):
+                try:
+                    self._driver.wait(self._queues, timeout=ends - clock.monotonic(), stopping=stopping)
+                finally:
+                    self._watching.release()
+                return
 
     def _set_out(self) -> Brought:
         with self._lock:

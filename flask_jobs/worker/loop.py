@@ -301,7 +301,7 @@ class Worker:
             wait = min(wait, max(_SHORTEST_WAIT, popped.next_due - popped.now))
         if self._settings.max_time is not None:
             wait = min(wait, max(0.0, self._settings.max_time - self._age()))
-        self._driver.wait(self._settings.queues, timeout=wait, stopping=self._is_wanted_elsewhere)
+        self._carrier.wait(timeout=wait, stopping=self._is_wanted_elsewhere)
 
     def _is_wanted_elsewhere(self) -> bool:
         """Whether waiting for work is over, for something else is to be seen to."""
