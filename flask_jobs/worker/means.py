@@ -61,7 +61,7 @@ class Means:
         box = _ALONE.box * workers + _SLACK
         limit, quickest = min(self._most, wanted), min(means.values(), default=math.inf)
         if limit * quickest > box:
-            limit = int(box / quickest)
+            limit = max(1, int(_ALONE.box / quickest)) * workers
         return Room(limit, box, means) if limit > 1 else _ALONE
 
 
