@@ -19,6 +19,7 @@ from ..supervisor import Supervisor, SupervisorSettings
 from ..worker import (
     Assignment,
     Bench,
+    Carrier,
     Crew,
     Cutter,
     Farewell,
@@ -89,7 +90,8 @@ def work_under(assignment: Assignment, plan: Plan) -> int:
     """Be one of a supervisor's workers, and return the exit code."""
     _title(f"flask jobs: worker {assignment.slot} of {plan.target.name}")
     supervised = Supervised(assignment, grace=plan.grace, why_leave=_memory(plan), is_held_back=_maintenance(plan))
-    crew = Crew(partial(_worker, plan.target), plan.settings, supervised.posts())
+    carrier = Carrier(plan.target.driver, plan.settings.queues)
+    crew = Crew(partial(_worker, plan.target, carrier), plan.settings, supervised.posts())
     with PauseSignals(is_watched=True):
         stop = supervised.run(crew, plan.name or ALONE)
     supervised.end()
@@ -106,7 +108,9 @@ def work_alone(plan: Plan) -> int:
             why_leave=lambda: restart() or memory(),
             hear=Farewell(benches).hear,
         )
-        crew = Crew(partial(_worker, plan.target), plan.settings, [replace(post, lane=bench) for bench in benches])
+        crew = Crew(
+            partial(_worker, plan.target, None), plan.settings, [replace(post, lane=bench) for bench in benches]
+        )
         return crew.run(plan.name or ALONE).exit_code
 
 
@@ -129,9 +133,9 @@ def refuse_green_threads() -> None:
         )
 
 
-def _worker(target: Target, settings: WorkerSettings, post: Post, alarm: Cutter) -> Worker:
+def _worker(target: Target, carrier: Carrier | None, settings: WorkerSettings, post: Post, alarm: Cutter) -> Worker:
     events, executor = target.state.events(target.name), target.state.executor(target.name)
-    return Worker(target.driver, executor, events=events, settings=settings, post=post, alarm=alarm)
+    return Worker(target.driver, executor, events=events, settings=settings, post=post, alarm=alarm, carrier=carrier)
 
 
 def _memory(plan: Plan) -> Callable[[], Stop | None]:

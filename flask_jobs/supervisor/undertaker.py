@@ -10,7 +10,7 @@ import logging
 import queue
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -177,7 +177,7 @@ class Undertaker:
             except Exception:  # then its lease brings it back
                 log.complain(logger, "What a dead worker may have popped could not be looked for again.")
 
-    def _take(self, step: Callable[[], None]) -> None:
+    def _take(self, step: Callable[[], object]) -> None:
         """Try it until the store takes it. What fails otherwise keeps nothing else of the estate from its end."""
         while not self._is_giving_up:
             try:
@@ -192,19 +192,23 @@ class Undertaker:
                 self._outage.is_over()
                 return
 
-    def _steps(self, estate: Estate) -> Iterator[Callable[[], None]]:
+    def _steps(self, estate: Estate) -> Iterator[Callable[[], object]]:
         """All that is to be done for it, one thing after the other."""
-        for view in estate.lanes:
-            if view.unsettled:
-                yield partial(self._settle_lane, estate, view)
-            if view.asking is not None:
-                yield partial(self._recover, view.asking)
+        held = [view for view in estate.lanes if view.unsettled]
+        for view in held:
+            yield partial(self._settle_lane, estate, view)
+        # Only when all lanes are settled, for they may have taken what one pop has brought.
+        taken_up = [one.id for view in held for one in view.unsettled if estate.judged(view, one) is not None]
+        for token in dict.fromkeys(view.token for view in held):
+            yield partial(self._driver.recover, token, taken_up)
+        for token in dict.fromkeys(view.asking for view in estate.lanes if view.asking is not None):
+            yield partial(self._recover, token, taken_up)
         # Its last breath may have recorded a failure of which it has told nobody.
         for job_id in estate.untold:
             yield partial(self._see_to_the_hook, job_id)
 
-    def _recover(self, token: str) -> None:
-        self._driver.recover(token)
+    def _recover(self, token: str, keep: Collection[str]) -> None:
+        self._driver.recover(token, keep)
         # A server may still be carrying out what a client that is dead has sent.
         self._late.add(token)
 
@@ -234,7 +238,6 @@ class Undertaker:
         # Told once, whatever has to be tried again after this.
         self._decisions[view.number] = []
         self._telling.put((ended, settled))
-        self._driver.recover(view.token)
 
     def _tell(self) -> None:
         while True:

@@ -2,6 +2,7 @@
 
 from .alarm import Cutter
 from .assignment import Assignment, Supervised
+from .carrier import Carrier
 from .crew import Crew
 from .farewell import Bench, Farewell
 from .loop import Worker
@@ -14,6 +15,7 @@ from .signals import PauseSignals
 __all__ = [
     "Assignment",
     "Bench",
+    "Carrier",
     "Crew",
     "Cutter",
     "Farewell",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ..driver import Driver
 from ..slate import NoLane, State
@@ -33,15 +33,16 @@ class Hand:
         self._relief = Relief(self._free)
         self._token = ""
         self._waiting: deque[Delivery] = deque()
-        self._begun: set[str] = set()
+        # What of this pop is not to be put back: what is begun, and what is in other hands.
+        self._kept: set[str] = set()
         # A pop of which something is to be put back, and what of it is not; None if nobody knows what it has brought.
         self._lost: tuple[str, set[str] | None] | None = None
         self._late = LatePops()
         self._is_out = False
 
-    def hold(self, token: str, deliveries: Sequence[Delivery]) -> None:
-        """The pop with this token has brought these."""
-        self._token, self._begun = token, set()
+    def hold(self, token: str, deliveries: Sequence[Delivery], *, others: Collection[str] = ()) -> None:
+        """The pop with this token has brought these. `others`: jobs that it has brought somebody else."""
+        self._token, self._kept = token, set(others)
         self._waiting.extend(deliveries)
         if len(deliveries) > 1:
             self._relief.expect(_PATIENCE)
@@ -52,7 +53,7 @@ class Hand:
             if not self._waiting or self._waiting[0].lease.is_over or is_over():
                 return None
             delivery = self._waiting.popleft()
-            self._begun.add(delivery.reservation.envelope.id)
+            self._kept.add(delivery.reservation.envelope.id)
             self._is_out = True
             return delivery
 
@@ -76,10 +77,10 @@ class Hand:
             self._driver.recover(token)
         if self._lost is None:
             return
-        token, begun = self._lost
-        self._driver.recover(token, keep=(begun or set()) | self._settler.ids)
+        token, kept = self._lost
+        self._driver.recover(token, keep=(kept or set()) | self._settler.ids)
         self._lost = None
-        if begun is None:
+        if kept is None:
             self._late.add(token)
 
     def end(self) -> None:
@@ -90,7 +91,7 @@ class Hand:
         dropped = list(self._waiting)
         if dropped:
             # From here on they are not ours to run: whether the store has put them back is known only when it says so.
-            self._lost = self._token, self._begun
+            self._lost = self._token, self._kept
             self._waiting.clear()
             self._let_go(dropped)
         return dropped

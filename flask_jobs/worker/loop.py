@@ -8,20 +8,20 @@ from collections.abc import Callable, Sequence
 
 from .. import clock, log
 from ..driver import Driver
-from ..envelope import Ack, Exchange, Popped, Room, Settled
+from ..envelope import Ack, Popped
 from ..errors import ConnectionLost, StoreRefused
 from ..events import Events, WorkerEvents
 from ..executor import Executor
-from ..ids import new_id
 from ..outcome import Interrupted, TimedOut
 from ..slate import State
 from .alarm import Alarm, Cutter
+from .carrier import Brought, Carrier, Wish
 from .errands import Errands
 from .forks import ending_forks
 from .hand import Hand
 from .handlers import Handlers
 from .hooks import Hooks
-from .means import MOST, Means
+from .means import MOST
 from .pause import Outage, pause
 from .post import Post
 from .processor import Delivery, Processor
@@ -53,6 +53,7 @@ class Worker:
         jitter: Callable[[], float] = random.random,
         post: Post | None = None,
         alarm: Cutter | None = None,
+        carrier: Carrier | None = None,
     ) -> None:
         self._driver = driver
         self._events = events
@@ -92,7 +93,10 @@ class Worker:
         )
         # Alone, nobody would know what of several it had finished when it died.
         self._most = min(MOST, settings.prefetch or MOST) if self._lane.is_watched and not settings.once else 1
-        self._means = Means()
+        # Nor may what is taken alone be taken along with what others take.
+        is_shared = carrier is not None and self._most > 1
+        self._carrier = carrier if carrier is not None and is_shared else Carrier(driver, settings.queues)
+        self._has_failed = False
         self._hand = Hand(driver, self._lane, self._settler, let_go=self._let_go)
         self._is_stopping = False
         self._is_idle = False
@@ -184,13 +188,13 @@ class Worker:
             if not allowed:
                 self._hold_back()
                 return
-            popped = self._next(allowed)
-            for reclaimed in popped.reclaimed:
+            brought = self._next(allowed)
+            for reclaimed in brought.popped.reclaimed:
                 self._events.lease_expired(reclaimed)
-            if popped.reservations:
+            if brought.popped.reservations:
                 self._work_through()
-            else:
-                self._rest(popped)
+            elif not brought.was_passed_by:
+                self._rest(brought.popped)
         except (ConnectionLost, StoreRefused) as error:
             self._outage.has(error)
             pause(self._outage.next_pause(), until=lambda: self._is_stopping or self._has_given_up)
@@ -205,16 +209,15 @@ class Worker:
         limits = (self._settings.max_jobs, self._settings.recycle_after)
         return min([self._most, *(limit - self._jobs for limit in limits if limit is not None)])
 
-    def _next(self, allowed: int) -> Popped:
+    def _next(self, allowed: int) -> Brought:
         """Settle what is finished and take what is next."""
-        taken = 0
+        taken, asked = 0, clock.monotonic()
+        wish = Wish(self._settler.settlements, allowed, self._lane.asking, alone=self._has_failed)
         try:
-            token, asked = new_id(), clock.monotonic()
-            self._lane.asking(token)
-            answer = self._ask(token, self._means.room(allowed))
-            received, reservations = clock.monotonic(), answer.popped.reservations
+            brought = self._ask(wish)
+            received, reservations = clock.monotonic(), brought.popped.reservations
             taken = len(reservations)
-            self._lane.answered(token, reservations)
+            self._lane.answered(wish.token, reservations)
         finally:
             self._post.allowance.give_back(allowed - taken)
         self._outage.is_over()
@@ -223,21 +226,21 @@ class Worker:
             Delivery(lease, received, position)
             for position, lease in enumerate(self._renewal.hold(reservations, asked=asked))
         ]
-        self._hand.hold(token, deliveries)
-        self._settler.has_settled(answer.settled, is_noted=True)
-        return answer.popped
+        self._hand.hold(wish.token, deliveries, others=brought.others)
+        self._settler.has_settled(brought.settled, is_noted=True)
+        return brought
 
-    def _ask(self, token: str, room: Room) -> Exchange:
-        queues, settlements = self._settings.queues, self._settler.settlements
+    def _ask(self, wish: Wish) -> Brought:
+        self._has_failed = True
         try:
-            if settlements:
-                return self._driver.exchange(settlements, queues, token, room)
-            return Exchange(Settled(), self._driver.pop(queues, token, room))
+            brought = self._carrier.exchange(wish)
         except Exception as error:  # whatever it was, what the pop may have reserved must not wait for its lease
             if not isinstance(error, StoreRefused):
-                self._hand.lose(token)
+                self._hand.lose(wish.token)
             self._settler.give_up_the_overdue()
             raise
+        self._has_failed = False
+        return brought
 
     def _hold_back(self) -> None:
         """Take no job until that is over, for a moment at most."""
@@ -276,7 +279,7 @@ class Worker:
         self._has_timed_out |= isinstance(attempt.outcome, TimedOut)
         if attempt.job is not None and attempt.options.prefetch != 1:
             # Receivers take their time between two jobs, and what is taken next waits for them.
-            self._means.note(delivery.reservation.envelope.name, attempt.seconds + self._settler.telling)
+            self._carrier.means.note(delivery.reservation.envelope.name, attempt.seconds + self._settler.telling)
         self._settler.add(verdict)
         if not verdict.is_done:
             self._settler.settle()
@@ -299,7 +302,7 @@ class Worker:
             wait = min(wait, max(_SHORTEST_WAIT, popped.next_due - popped.now))
         if self._settings.max_time is not None:
             wait = min(wait, max(0.0, self._settings.max_time - self._age()))
-        self._driver.wait(self._settings.queues, timeout=wait, stopping=self._is_wanted_elsewhere)
+        self._carrier.wait(timeout=wait, stopping=self._is_wanted_elsewhere)
 
     def _is_wanted_elsewhere(self) -> bool:
         """Whether waiting for work is over, for something else is to be seen to."""

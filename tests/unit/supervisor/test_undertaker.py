@@ -18,6 +18,7 @@ from flask_jobs.outcome import Hopeless
 from flask_jobs.policy import decide
 from flask_jobs.pushes import Push
 from flask_jobs.slate import LEFT, Held, Running, State, View
+from flask_jobs.stored import Sizes
 from flask_jobs.supervisor.undertaker import Estate, Undertaker
 from flask_jobs.worker.pause import pause
 
@@ -192,3 +193,30 @@ def test_a_receiver_that_does_not_return_keeps_nothing_else_from_being_settled()
 
     assert was_settled
     assert errands == ["a", "b"]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_what_one_pop_has_brought_several_lanes_goes_back_only_as_far_as_none_of_them_has_begun_it(
+    order: tuple[int, ...],
+) -> None:
+    """One lane has begun its job, one has not, one has ended its own, and the answer has not reached the last one."""
+    driver, errands = MemoryDriver(), Errands()
+    driver.push([Push(Envelope(job_id, "demo", "default", body="{}")) for job_id in "abcd"])
+    room = Room(4, means={"demo": 0.0})
+    begun, waiting, done, _ = driver.pop(["default"], "one", room).reservations
+    states = [(begun, State.STARTED), (waiting, State.HELD), (done, State.DONE)]
+    lanes = [
+        lane(Held(of.envelope.id, of.receipt, "default", "demo", of.attempt, state), number=number, token="one")
+        for number, (of, state) in enumerate(states)
+    ]
+    unheard = View(3, 1, "one", "before", clock.monotonic())
+
+    one = undertaker(driver, errands)
+    one.settle(estate(unheard, *(lanes[number] for number in order)))
+    pause(10, until=lambda: not one.estates)
+
+    assert errands == ["a"]
+    assert driver.count_failed() == 1
+    assert driver.size("default") == Sizes(ready=2, delayed=0, reserved=0)
+    back = driver.pop(["default"], "next", room).reservations
+    assert [(of.envelope.id, of.counters.attempts) for of in back] == [("b", 1), ("d", 1)]

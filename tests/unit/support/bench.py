@@ -15,7 +15,7 @@ from flask_jobs.errors import ConnectionLost
 from flask_jobs.ids import new_id
 from flask_jobs.job import Job
 from flask_jobs.pushes import Push
-from flask_jobs.worker import Post, Stop, Worker, WorkerSettings
+from flask_jobs.worker import Carrier, Post, Stop, Worker, WorkerSettings
 
 from .app import App, job
 from .values import NOW
@@ -108,7 +108,7 @@ class Bench:
         self.app.jobs[name] = lambda: made
         return made
 
-    def worker(self, *, post: Post | None = None, **settings: Any) -> Worker:
+    def worker(self, *, post: Post | None = None, carrier: Carrier | None = None, **settings: Any) -> Worker:
         """A worker that ends when nothing is due, unless it is told otherwise."""
         settings = {"queues": ("default",), "stop_when_empty": True, **settings}
         return Worker(
@@ -118,6 +118,7 @@ class Bench:
             settings=WorkerSettings(**settings),
             jitter=lambda: 1.0,
             post=post,
+            carrier=carrier,
         )
 
     def work(self, **settings: Any) -> Stop:
