@@ -12,6 +12,7 @@ import os
 import platform
 import shlex
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from .contenders import CONTENDERS, Contender, SideError, install, version
+from .contenders import CONTENDERS, OURS, ROOT, Contender, SideError, install, reason, version
 from .report import Row, Sheet, at_a_glance, table
 from .stores import STORES, Store
 from .workloads import MEASURES, Amounts, staged
@@ -62,6 +63,8 @@ def main() -> None:
     for store in STORES:
         if store.name in arguments.store and any(store.name in each.stores for each in contenders):
             parts += _printed(_measure(store, contenders, arguments, sheets))
+    if OURS in arguments.only:
+        parts += _printed([_executor(arguments)])
     glance = _printed([at_a_glance(sheets)])
     parts += _printed([f"It took {(time.monotonic() - began) / 60:.0f} minutes; load at the end: {_load()}."])
     if arguments.write:
@@ -123,6 +126,16 @@ def _measure(
         for row in sheet.rows:
             failures += _measure_once(store, row, arguments, run)
     return [table(sheet), *failures]
+
+
+def _executor(arguments: argparse.Namespace) -> str:
+    """What it prints, in a process of its own, for it takes CPU time only."""
+    command = [sys.executable, "-m", "benchmarks.executor", "--jobs", str(arguments.amounts.jobs)]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    except subprocess.TimeoutExpired:
+        return "Left out: the executor alone (it took longer than 300 s)."
+    return f"Left out: the executor alone ({reason(done.stderr)})." if done.returncode else done.stdout.strip()
 
 
 def _measure_once(store: Store, row: Row, arguments: argparse.Namespace, run: int) -> list[str]:

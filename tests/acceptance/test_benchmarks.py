@@ -25,6 +25,7 @@ def test_a_tiny_run_prints_a_table_with_the_bare_loop_beside_and_names_who_is_le
         assert re.search(rf"^\| {name} *{NUMBERS}{{3}}", printed, re.MULTILINE), printed
     assert re.search(r"^\| \*\*times the bare loop\*\* *\|( *[\d.]+ \|){3}", printed, re.MULTILINE)
     assert re.search(r"^\| Huey  |^Left out: huey \(", printed, re.MULTILINE)
+    assert re.search(rf"^\| signed *{NUMBERS}{{2}}", printed, re.MULTILINE), printed
     glance = written.read_text().split("\n\n")[1]
     assert re.search(r"^\| SQLite, times the bare loop *\|( *[\d.]+ \|){3}", glance, re.MULTILINE)
 
@@ -44,6 +45,14 @@ def test_what_fails_in_a_run_is_left_out_with_its_reason_and_the_rest_is_measure
     assert re.search(rf"^\| flask_jobs *{NUMBERS}{{3}}", printed, re.MULTILINE), printed
     reason = r"\(ZeroDivisionError: there are no figures\)"
     assert re.search(rf"^Left out: two processes of flask_jobs on SQLite {reason}\.$", printed, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_executor_alone_is_measured_with_signing_and_without() -> None:
+    printed = _printed("-m", "benchmarks.executor", "--jobs", "20", "--repeats", "2")
+
+    for kind in ("signed", "JOBS_SIGN off"):
+        assert re.search(rf"^\| {kind} *{NUMBERS}{{2}}$", printed, re.MULTILINE), printed
 
 
 def _printed(*arguments: str) -> str:
