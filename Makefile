@@ -41,7 +41,7 @@ types: $(READY)
 docs: $(READY)
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
-bench: $(READY)  ## Beside its peers and a bare loop on each store, RUNS times; long, and on a machine that does nothing else
+bench: $(READY)  ## Beside its peers and a bare loop on each store, RUNS times; some 40 minutes, on a machine that does nothing else
 	$(BIN)/python -m benchmarks.run --install --runs $(RUNS) --write benchmarks/RESULTS.md
 
 bench-quick: $(READY)  ## Beside the bare loop only

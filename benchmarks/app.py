@@ -22,6 +22,11 @@ def job(number: int, seconds: float) -> None:
     perform(number, seconds)
 
 
+@jobs.task("bench.nothing")
+def nothing(number: int, seconds: float) -> None:
+    """Do nothing, with the same arguments."""
+
+
 @jobs.register("bench.linger")
 class Linger(Job):
     """Note when it began and where, and stay until its process ends."""
@@ -35,11 +40,12 @@ class Linger(Job):
         time.sleep(600)
 
 
-def create_app() -> Flask:
+def create_app(**settings: object) -> Flask:
     """The app in the folder BENCH_FOLDER, with its jobs where the environment says. Only warnings are logged."""
     app = Flask("bench", instance_path=os.environ["BENCH_FOLDER"])
     app.config["SECRET_KEY"] = "not a secret"
     app.config.from_prefixed_env()
+    app.config.update(settings)
     jobs.init_app(app)
     logging.getLogger("flask_jobs").setLevel(logging.WARNING)
     worker_started.connect(_started, app)

@@ -20,8 +20,9 @@ REQUIREMENTS = Path(__file__).parent / "requirements.txt"
 OURS = "flask_jobs"
 BARE = "bare loop"
 
-THROUGHPUT = frozenset({"dispatch and drain", "two processes"})
-ALL = frozenset({*THROUGHPUT, "sleeping", "idle"})
+ALONE = frozenset({"dispatch and drain"})
+THROUGHPUT = ALONE | {"two processes"}
+ALL = THROUGHPUT | {"sleeping", "idle"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,28 +127,31 @@ EVERYWHERE = _on("Redis", "PostgreSQL", "SQLite", "MariaDB")
 
 CONTENDERS = (
     Contender(OURS, "flask_jobs", EVERYWHERE),
-    Contender("… JOBS_SIGN off", "flask_jobs", EVERYWHERE, options={"FLASK_JOBS_SIGN": "false"}, measures=THROUGHPUT),
+    Contender("… JOBS_SIGN off", "flask_jobs", EVERYWHERE, options={"FLASK_JOBS_SIGN": "false"}, measures=ALONE),
     Contender(
         "… prefetch 1",
         "flask_jobs",
         EVERYWHERE,
         options={"FLASK_JOBS_CONNECTIONS__{}__prefetch": "1"},
-        measures=THROUGHPUT,
+        measures=ALONE,
     ),
     Contender(
         "… after_commit off",
         "flask_jobs",
         EVERYWHERE,
         options={"FLASK_JOBS_CONNECTIONS__{}__after_commit": "false"},
-        measures=THROUGHPUT,
+        measures=ALONE,
     ),
-    Contender("RQ", "rq", _on("Redis")),
+    Contender("RQ", "rq", _on("Redis"), measures=ALL - {"sleeping"}),  # 32 of them would only fork in turn
     Contender("RQ, SimpleWorker", "rq", _on("Redis"), option="rq.SimpleWorker"),
-    Contender("Celery", "celery", _on("Redis")),
-    Contender("Celery, solo", "celery", _on("Redis"), option="solo", measures=_on("dispatch and drain", "idle")),
+    Contender("Celery", "celery", _on("Redis"), measures=ALL - {"sleeping"}),
+    Contender("Celery, solo", "celery", _on("Redis"), option="solo", measures=ALONE),
     Contender("Celery, threads", "celery", _on("Redis"), option="threads", measures=_on("sleeping")),
     Contender("Dramatiq", "dramatiq", _on("Redis")),
     Contender("Huey", "huey", _on("Redis", "PostgreSQL", "SQLite")),
+    Contender("Taskiq", "taskiq", _on("Redis")),
+    Contender("SAQ", "saq", _on("Redis", "PostgreSQL")),
     Contender("Procrastinate", "procrastinate", _on("PostgreSQL")),
+    Contender("PgQueuer", "pgqueuer", _on("PostgreSQL")),
     Contender(BARE, "bare", EVERYWHERE, measures=THROUGHPUT),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import struct
 import time
@@ -35,6 +36,14 @@ def perform(number: int, seconds: float) -> None:
     began = now()
     if seconds:
         time.sleep(seconds)
+    record(number, began)
+
+
+async def perform_async(number: int, seconds: float) -> None:
+    """The same as a coroutine."""
+    began = now()
+    if seconds:
+        await asyncio.sleep(seconds)
     record(number, began)
 
 

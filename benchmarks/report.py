@@ -1,4 +1,4 @@
-"""What was measured, as a table for each store: medians, how far runs lie apart, and how we compare."""
+"""What was measured, as a table for each store (medians, how far runs lie apart), and how we compare."""
 
 from __future__ import annotations
 
@@ -40,15 +40,46 @@ class Row:
         return statistics.median(self.figures[name]) if name in self.figures else None
 
 
-def table(title: str, rows: Sequence[Row]) -> str:
-    """A Markdown table that can be read as it is."""
-    lines = [[title, *COLUMNS], ["-", *("-:" for _ in COLUMNS)]]
-    lines += [[row.contender.name, *(_cell(row.figures.get(name, [])) for name in COLUMNS)] for row in rows]
-    if any(_is_peer(row) for row in rows):
-        lines.append(["**times the best peer**", *(_beside(rows, name, _is_peer) for name in COLUMNS)])
-    lines.append(["**times the bare loop**", *(_beside(rows, name, _is_bare) for name in COLUMNS)])
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join(_line(line, widths) for line in lines)
+@dataclass(slots=True)
+class Sheet:
+    """All rows of one store, with its name and its version."""
+
+    store: str
+    version: str
+    rows: list[Row]
+
+
+def table(sheet: Sheet) -> str:
+    """All that was measured on one store, and how it compares."""
+    lines = [[f"{sheet.store} {sheet.version}", *COLUMNS]]
+    lines += [[row.contender.name, *(_cell(row.figures.get(name, [])) for name in COLUMNS)] for row in sheet.rows]
+    lines += [[f"**{who}**", *cells] for who, cells in _comparisons(sheet.rows)]
+    return rows_of(lines)
+
+
+def at_a_glance(sheets: Sequence[Sheet]) -> str:
+    """How flask_jobs compares, store by store."""
+    lines = [["flask_jobs at a glance", *COLUMNS]]
+    lines += [[f"{sheet.store}, {who}", *cells] for sheet in sheets for who, cells in _comparisons(sheet.rows)]
+    return rows_of(lines)
+
+
+def rows_of(lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table that can be read as it is; the first line is its head."""
+    head, *others = lines
+    ruled = [head, ["-", *("-:" for _ in head[1:])], *others]
+    widths = [max(len(line[column]) for line in ruled) for column in range(len(head))]
+    return "\n".join(_line(line, widths) for line in ruled)
+
+
+def _comparisons(rows: Sequence[Row]) -> list[tuple[str, list[str]]]:
+    """Ours beside the best peer of each column, where there is a peer, and beside the bare loop."""
+    others = [("times the best peer", _is_peer), ("times the bare loop", _is_bare)]
+    return [
+        (who, [_beside(rows, name, is_other) for name in COLUMNS])
+        for who, is_other in others
+        if any(is_other(row) for row in rows)
+    ]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -15,8 +15,8 @@ from .contenders import Contender, SideError, run_side
 from .stores import Place, Store
 from .workers import Workers
 
-DISPATCH_LIMIT = 5.0
-DRAIN_LIMIT = 5.0
+DISPATCH_LIMIT = 3.0
+DRAIN_LIMIT = 4.0
 
 Figures = dict[str, float]
 
@@ -28,7 +28,7 @@ class Amounts:
     jobs: int = 10_000
     sleeping: int = 2_000
     wakes: int = 300
-    idle: float = 5.0
+    idle: float = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,9 @@ class Stage:
 
     def fill(self, amount: int, seconds: float = 0) -> int:
         """Dispatch in the quickest way there is; how many wait now."""
-        counted = self.dispatch("many", amount, seconds)
-        if counted:
-            return 1 + int(counted["jobs"])
-        counted = self.dispatch("dispatch", amount, seconds)
+        counted = self.dispatch("fill", amount, seconds)
         assert counted
-        return 2 + int(counted["jobs"])  # each call has dispatched one before it began to count
+        return 1 + int(counted["jobs"])  # it has dispatched one before it began to count
 
     def workers(self, processes: int, threads: int = 1) -> Workers:
         """Workers of the contender at this place, not yet started."""

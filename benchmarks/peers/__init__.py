@@ -32,6 +32,11 @@ class Peer(ABC):
     def dispatch(self, number: int, seconds: float) -> None:
         """Store one job that records its number after so many seconds of sleep."""
 
+    def dispatch_each(self, numbers: Sequence[int], seconds: float) -> None:
+        """The same for each of these, one by one."""
+        for number in numbers:
+            self.dispatch(number, seconds)
+
     def dispatch_many(self, numbers: Sequence[int], seconds: float) -> None:
         """The same for many, in the library's own call for that."""
         raise NoSuchCall

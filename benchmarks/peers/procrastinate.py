@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
 
 import procrastinate
 
-from ..record import now, record
+from ..record import perform_async
 from . import URL, Peer
 
 app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=URL))
@@ -16,10 +15,7 @@ app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=URL))
 
 @app.task(name="bench.job")
 async def job(number: int, seconds: float) -> None:
-    began = now()
-    if seconds:
-        await asyncio.sleep(seconds)
-    record(number, began)
+    await perform_async(number, seconds)
 
 
 class Procrastinate(Peer):
