@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from ...driver import PORTION
 from ...envelope import Ack, After, Counters, Fail, Release, Room, Settlement
@@ -34,12 +36,18 @@ def push_portions(pushes: Sequence[Push]) -> Iterator[Sequence[Push]]:
 
 
 def push_arguments(pushes: Sequence[Push]) -> list[Argument]:
-    """The arguments of the script that stores a portion."""
+    """The arguments of the script that stores a portion: what jobs in a row have in common is said once."""
     arguments: list[Argument] = [len(pushes)]
-    for push in pushes:
-        *plain, name, rest = _fields(push)
-        arguments += [*plain, encoded(name), encoded(rest)]
+    for common, group in groupby(map(single, pushes), key=itemgetter(slice(1, -1))):
+        own = [part for fields in group for part in (fields[0], fields[-1])]
+        arguments += [*common, len(own) // 2, *own]
     return arguments
+
+
+def single(push: Push) -> list[Argument]:
+    """The arguments of the script that stores one job."""
+    *plain, name, rest = _fields(push)
+    return [*plain, encoded(name), encoded(rest)]
 
 
 def packed(push: Push | None) -> Argument:

@@ -15,14 +15,14 @@ from ...envelope import Exchange, Popped, Progress, Reservation, Room, Settled, 
 from ...pushes import Push, Pushed
 from ...stored import Sizes
 from ...validation import queue_name
-from .arguments import pop_arguments, settle_arguments
+from .arguments import pop_arguments, settle_arguments, single
 from .checks import check_server
 from .client import Server
 from .failed import RedisFailedJobs
 from .following import RedisFollowing
 from .keys import SEPARATOR, Keys, member
 from .operators import RedisOperators
-from .pushing import Answers, push_all
+from .pushing import Answers, push_all, pushed_as
 from .scripts import Argument, Scripts
 from .store import RedisStore
 from .values import decoded, delivery, followed, progress_text, reclaimed, reservation
@@ -65,6 +65,9 @@ class RedisDriver(RedisFollowing, RedisOperators, RedisFailedJobs, Renewable, Tr
 
     def push(self, pushes: Sequence[Push]) -> list[Pushed]:
         """Store the jobs in portions, each whole or not at all; an error says how many were stored before it."""
+        if len(pushes) == 1:
+            queue_name(pushes[0].envelope.queue)
+            return [pushed_as(pushes[0], self._scripts.run("push_one", *single(pushes[0])))]
         return push_all(pushes, self._send) or [] if pushes else []
 
     def pop(self, queues: Sequence[str], token: str, room: Room) -> Popped:

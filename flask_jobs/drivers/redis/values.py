@@ -35,6 +35,11 @@ _LINE = "\x1e"
 _TIE = "\x1d"
 
 
+_UNCOUNTED = ("0", "0", "0", "0")
+_FIRST = Counters(attempts=1)
+"""What is counted of a job in its first delivery, which for most is the only one."""
+
+
 class StoredFields(NamedTuple):
     """The parts of a stored job, in their order. Its id is its key and stands beside it."""
 
@@ -63,6 +68,8 @@ class StoredFields(NamedTuple):
 
     def counters(self, *, delivered: int = 0) -> Counters:
         """What is counted of it; `delivered` is 1 for a delivery under way, which the store does not count yet."""
+        if delivered and self[:4] == _UNCOUNTED:
+            return _FIRST
         return Counters(int(self.attempts) + delivered, int(self.errors), int(self.releases), int(self.interruptions))
 
 

@@ -1,8 +1,8 @@
--- uses: common jobs memory waking open_ties(failing open_keys(keys) storing following return_ties) ties booked
+-- uses: common jobs places memory waking open_ties(failing open_keys(keys) storing following return_ties) ties booked
 -- Takes a waiting job out. A reserved one is in none of these lanes.
 local id = take()
 local value = call('HGET', JOBS, id)
-local queue = value and string.match(value, SOUND)
+local queue = value and select(4, string.match(value, SOUND))
 if not queue or not is_sound(value, queue) then
   return 0
 end

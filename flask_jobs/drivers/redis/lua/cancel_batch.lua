@@ -1,4 +1,4 @@
--- uses: common jobs memory waking open_ties(failing open_keys(keys) storing following return_ties) ties
+-- uses: common jobs places memory waking open_ties(failing open_keys(keys) storing following return_ties) ties
 -- Whatever portions of its members have not come by now: it is whole, and finishes with those that are there.
 local batch = ties().batch(take())
 if not batch or batch.cancelled ~= '' or batch.finished ~= '' then

@@ -1,4 +1,4 @@
--- uses: common jobs memory waking open_ties(failing open_keys(keys) storing following return_ties) ties booked
+-- uses: common jobs places memory waking open_ties(failing open_keys(keys) storing following return_ties) ties booked
 -- Stops when it has looked at enough bytes, so that it never takes long.
 local ENOUGH, AT_ONCE = 8000000, 100
 local queue, limit = take(), tonumber(take())

@@ -1,3 +1,3 @@
--- uses: common jobs memory waking open_ties(failing booked open_keys(keys) storing following putting_back return_ties) ties settling popping
+-- uses: common jobs places memory waking open_ties(failing booked open_keys(keys) storing following putting_back return_ties) ties settling popping
 local settled = settle()
 return {settled, pop()}

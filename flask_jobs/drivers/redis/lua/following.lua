@@ -7,7 +7,7 @@
 local COUNTS = {'total', 'pending', 'done', 'failed', 'skipped', 'callbacks', 'open'}
 local STATES = {'allow', 'cancelled', 'finished'}
 local COUNTED_AS = {done = 'done', failed = 'failed', skipped = 'skipped', removed = 'skipped', forgotten = 'skipped'}
-local ties, batches, followed = {put = put}, {}, {}
+local ties, batches, followed = {}, {}, {}
 keys = open_keys()
 
 local function ties_of(value)

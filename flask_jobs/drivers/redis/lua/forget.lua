@@ -1,4 +1,4 @@
--- uses: common jobs memory waking failing finding open_ties(open_keys(keys) storing following return_ties) ties
+-- uses: common jobs places memory waking failing finding open_ties(open_keys(keys) storing following return_ties) ties
 -- Stops when it has looked at enough bytes, so that it never takes long.
 local ENOUGH = 8000000
 local forgotten, bytes = 0, 0

@@ -4,8 +4,8 @@ local FIELDS = '^(%d+)\31(%d+)\31(%d+)\31(%d+)\31([^\31]*)\31([^\31]*)\31'
 local REST = '([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31(.*)$'
 local ENTRIES = 20
 
--- What a value begins with that was written here; gives its queue and its ties.
-local SOUND = '^%d+\31%d+\31%d+\31%d+\31[^\31]*\31([^\31]*)\31[-+.%de]+\31[-+.%de]*\31[^\31]*\31([^\31]*)\31[^\31]*\31'
+-- What a value begins with that was written here; gives its attempts, interruptions, name, queue and ties.
+local SOUND = '^(%d+)\31%d+\31%d+\31(%d+)\31([^\31]*)\31([^\31]*)\31[-+.%de]+\31[-+.%de]*\31[^\31]*\31([^\31]*)\31[^\31]*\31'
 
 -- The ties of a job, empty for one that stands alone: digest of its unique key, what that says, whether it is held until
 -- processing, its bound in seconds; chain, link; batch; whether it is a callback. Gives what scripts need.
@@ -16,13 +16,13 @@ local TIED = '^[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31
 -- What the mark of a push of members begins with that holds its batch open.
 local OPENED_BY = 'open:'
 
--- Whether it is a job of this queue that was written here.
+-- Whether it is a job of this queue that was written here; and if so, its attempts, interruptions and name.
 local function is_sound(value, queue)
   if not value then
     return false
   end
-  local found, ties = string.match(value, SOUND)
-  return found == queue and (ties == '' or string.find(ties, KNOT))
+  local attempts, interruptions, name, found, ties = string.match(value, SOUND)
+  return found == queue and (ties == '' or string.find(ties, KNOT) == 1), attempts, interruptions, name
 end
 
 local function fields_of(value)

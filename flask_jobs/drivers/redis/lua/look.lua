@@ -18,7 +18,7 @@ end
 
 local function seen(id)
   local value = call('HGET', JOBS, id)
-  local queue = value and string.match(value, SOUND)
+  local queue = value and select(4, string.match(value, SOUND))
   if not queue or not is_sound(value, queue) then
     return {}
   end

@@ -21,17 +21,15 @@ end
 
 -- One whose unique key is held is skipped, and its id used up, so that it is counted once.
 local function add_members(batch, till)
-  local opener, is_last, answers = take(), take() ~= '', {}
-  for i = 1, tonumber(take()) do
-    local id = ARGV[position + 1]
-    local answer = ties().put(take(), take(), take(), take(), take(), take(), take())
+  local opener, is_last = take(), take() ~= ''
+  local ids, answers = ties().put_all()
+  for i, answer in ipairs(answers) do
     if answer == 1 then
       batch.pending, batch.total = batch.pending + 1, batch.total + 1
     elseif answer ~= 0 then
       batch.skipped, batch.total = batch.skipped + 1, batch.total + 1
-      remember({id}, mark_of('skip', ''))
+      remember({ids[i]}, mark_of('skip', ''))
     end
-    answers[i] = answer
   end
   hold_open(batch, opener, till, is_last)
   return answers

@@ -1,2 +1,2 @@
--- uses: common jobs memory waking open_ties(failing open_keys(keys) storing following return_ties) ties popping
+-- uses: common jobs places memory waking open_ties(failing open_keys(keys) storing following return_ties) ties popping
 return pop()

@@ -1,8 +1,6 @@
 -- Popping. A queue has three lanes: its head (pushed to the front, or recovered), which comes first, and then the
 -- ready and the due ones, which take turns as long as both have work.
 local RECLAIMED_AT_ONCE = 100
--- What tells whether a job may be popped with others: its attempts, its interruptions, its name.
-local NOVELTY = '^(%d+)\31%d+\31%d+\31(%d+)\31([^\31]*)'
 -- No answer grows beyond this many bytes, but for a single job.
 local ENOUGH = 4000000
 
@@ -106,12 +104,9 @@ local function new_load(limit, box, means)
   return {limit = limit, box = box, means = means, ids = {}, values = {}, queues = {}, used = 0, bytes = 0, full = false}
 end
 
-local function expected(load, value)
-  if load.limit == 1 then
-    return math.huge
-  end
-  local attempts, interruptions, name = string.match(value, NOVELTY)
-  if attempts ~= '0' or interruptions ~= '0' then
+-- A job that has begun before, or was cut short, is only popped alone.
+local function expected(load, attempts, interruptions, name)
+  if load.limit == 1 or attempts ~= '0' or interruptions ~= '0' then
     return math.huge
   end
   return load.means[name] or math.huge
@@ -143,8 +138,9 @@ local function fill_once(load, queue)
   local remains = {}
   for i, id in ipairs(ids) do
     local value = values[i]
-    if is_sound(value, queue) then
-      local seconds = expected(load, value)
+    local is_whole, attempts, interruptions, name = is_sound(value, queue)
+    if is_whole then
+      local seconds = expected(load, attempts, interruptions, name)
       if not fits(load, seconds, value) then
         load.full = true
         break
@@ -175,7 +171,7 @@ local function reserve(load, token)
     local leases = by_queue[queue] or {}
     by_queue[queue] = leases
     -- A microsecond apart, so that the leases tell the order of the pop.
-    leases[#leases + 1] = stamp(now + retry_after + (i - 1) / 1000000)
+    leases[#leases + 1] = now + retry_after + (i - 1) / 1000000
     leases[#leases + 1] = receipt .. SEP .. id
   end
   for queue, leases in pairs(by_queue) do

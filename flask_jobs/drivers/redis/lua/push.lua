@@ -1,8 +1,5 @@
--- uses: common memory waking open_keys(keys) storing
+-- uses: common places waking open_keys(keys) storing portion
 -- Stores a portion.
-local answers = {}
-for i = 1, tonumber(take()) do
-  answers[i] = put(take(), take(), take(), take(), take(), take(), take())
-end
+local _, answers = put_all()
 deliver()
 return answers

@@ -1,4 +1,4 @@
--- uses: common jobs memory waking open_ties(failing open_keys(keys) storing following return_ties) ties members
+-- uses: common jobs places memory waking open_ties(failing open_keys(keys) storing portion following add_portion return_ties) ties members
 -- Stores a batch with a portion of its members. Once it is whole, nothing more of it is stored.
 local id, name, allow = take(), take(), take()
 local callbacks = {['then'] = take(), catch = take(), finally = take()}

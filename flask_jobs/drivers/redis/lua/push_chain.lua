@@ -1,4 +1,4 @@
--- uses: common memory waking open_keys(keys) storing
+-- uses: common places waking open_keys(keys) storing
 -- Stores a chain with its first link. The other links wait in it by their numbers.
 local id, catch, total = take(), take(), tonumber(take())
 local key = base .. 'chain:' .. id

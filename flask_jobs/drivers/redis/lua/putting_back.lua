@@ -2,8 +2,8 @@
 function ties.put_back_and_fail(count, number, stale)
   -- A delivery that ended while the job goes on: noted apart, for the id itself is still in use.
   local function remember_delivery(id, mark)
-    local place, field = place_of(id)
-    call('HSET', place, field .. mark, '')
+    local place = place_of(id)
+    call('HSET', place, field_of(id) .. mark, '')
     keep(place)
   end
 

@@ -1,4 +1,4 @@
--- uses: common jobs memory waking failing finding open_keys(keys)
+-- uses: common jobs places memory waking failing finding open_keys(keys)
 -- Which of the old ids are retried under the new ones, and the others' numbers, each with the job that holds its unique
 -- key. Stops when it has carried enough bytes, so that it never takes long.
 local ENOUGH = 8000000

@@ -6,12 +6,11 @@ local PLANNED = '^([^\31]*)\31([%w_.-]+)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31(
 local PLAIN, KEYED = '\31\31', '^[^\31]*\31([^\31\29]+)\29[^\31\29]*\29[^\31\29]*\29([^\31\29]*)\29'
 local ZEROS = '0\0310\0310\0310\031'
 
-local has_failed = call('EXISTS', base .. 'failed') == 1
+local FAILURES = base .. 'failed:all'
 local arrivals, keys = {}, nil
 
 local function is_used(id)
-  local place, field = place_of(id)
-  local value = call('HGET', place, field)
+  local value = call('HGET', place_of(id), field_of(id))
   return value and struct.unpack('>I6', value, 5) > now * 1000
 end
 
@@ -34,18 +33,26 @@ local function place(id, queue, front, due)
   end
 end
 
+-- What a stored job begins with.
+local function head_of(queue, deadline, name)
+  deadline = deadline ~= '' and stamp(instant(deadline)) or ''
+  return ZEROS .. name .. SEP .. queue .. SEP .. NOW .. SEP .. deadline .. SEP
+end
+
+local function key_in(rest)
+  if sub(rest, 1, 2) ~= PLAIN then
+    return string.match(rest, KEYED)
+  end
+end
+
 -- Stores one job; gives 1, or 0 if its id is known, or the id of the job that holds its key; and its value. The first
 -- write is one that a full server refuses, so that nothing is half-written.
 local function put(id, queue, front, due, deadline, name, rest)
-  if is_used(id) or (has_failed and call('HEXISTS', base .. 'failed', id) == 1) then
+  if is_used(id) or call('ZSCORE', FAILURES, id) then
     return 0
   end
-  deadline = deadline ~= '' and stamp(instant(deadline)) or ''
-  local value = ZEROS .. name .. SEP .. queue .. SEP .. NOW .. SEP .. deadline .. SEP .. rest
-  local digest, bound
-  if sub(rest, 1, 2) ~= PLAIN then
-    digest, bound = string.match(rest, KEYED)
-  end
+  local value = head_of(queue, deadline, name) .. rest
+  local digest, bound = key_in(rest)
   if digest then
     keys = keys or open_keys()
     local holder = keys.holder(digest)

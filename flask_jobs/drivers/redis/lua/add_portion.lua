@@ -1,0 +1,1 @@
+ties.put_all = put_all
