@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Self
 
 import sqlalchemy as sa
-from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.pool import PoolProxiedConnection
 
 from ... import clock as clocks
@@ -18,7 +17,7 @@ from ...validation import seconds
 from . import schema
 from .bell import Bell
 from .bookings import Bookings
-from .dialects import Alone, Dialect, dialect_of
+from .dialects import Alone, Dialect, Ran, dialect_of
 from .server_errors import NotAllowed
 from .statements import AppTransaction, Compiler, OwnTransaction, Row
 from .text import Parameters, Statement
@@ -122,7 +121,7 @@ class Access(Driver):
         """The rows of one statement that is a transaction of its own, together with what comes before."""
         with self.translating() as fate, self.lending() as connection:
             fate.stored = Stored.UNKNOWN
-            return self._alone(connection, statement, parameters, lasting=lasting, before=before).fetchall()
+            return self._alone(connection, statement, parameters, lasting=lasting, before=before).rows
 
     def change_alone(
         self, statement: Statement, parameters: Parameters, *, lasting: bool, before: Sequence[Statement] = ()
@@ -130,7 +129,7 @@ class Access(Driver):
         """How many rows one statement has touched that is a transaction of its own, together with what comes before."""
         with self.translating() as fate, self.lending() as connection:
             fate.stored = Stored.UNKNOWN
-            return self._alone(connection, statement, parameters, lasting=lasting, before=before).rowcount
+            return self._alone(connection, statement, parameters, lasting=lasting, before=before).touched
 
     def _alone(
         self,
@@ -140,7 +139,7 @@ class Access(Driver):
         *,
         lasting: bool,
         before: Sequence[Statement],
-    ) -> DBAPICursor:
+    ) -> Ran:
         bound = statement.bind(parameters, clocks.now())
         alone = Alone(statement, bound, before, lasting=lasting)
         return self.dialect.run_alone(connection, alone, self.engine.dialect.loaded_dbapi)

@@ -194,7 +194,7 @@ class DatabaseDriver(
         with self.writing(lasting=bool(settlements)) as transaction:
             if settlements:
                 settled = self.settling.settle(transaction, settlements)
-            return settled, self._popping.take(transaction, queues, token, room, self.present(transaction))
+            return settled, self._popping.take(transaction, queues, token, room)
 
     def _look(self, queues: Sequence[str]) -> Look:
         with self.reading() as transaction:

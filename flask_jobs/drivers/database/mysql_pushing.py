@@ -15,7 +15,7 @@ from ...pushes import Push, Pushed
 from .access import Access
 from .dialects import Mysql
 from .keys import wanted_digests
-from .pushing import Pushing, are_tied, push_rows, row_values, tied_row_values
+from .pushing import Pushing, are_tied, push_row, push_rows, row_values, tied_row_values
 from .remembering import Memory
 from .schema import ended, failed, jobs, schema
 from .statements import Compiler, Transaction, padded, parameter, places, repeated
@@ -44,10 +44,26 @@ class MysqlPushing(Pushing):
         self._take_out = compile_(
             sa.delete(jobs).where(jobs.c.id == parameter("id", sa.String), jobs.c.token == parameter("push", sa.String))
         )
+        self._take_out_used_up = compile_(_take_out_used_up(compile_))
 
     def store_at_once(self, pushes: Sequence[Push]) -> list[Pushed] | None:
-        """Never: a used id is found only after the insert."""
-        return None
+        """Store one job without ties, and take it out again before the commit if its id is used up."""
+        envelope = pushes[0].envelope
+        if len(pushes) > 1 or pushes[0].front or envelope.ties is not None:
+            return None
+        self.refuse_too_large(envelope, envelope.body)
+        self._memory.forget_if_due(self._access, 1)
+        row = push_row(pushes[0], secrets.token_hex(8), {})
+        return [Pushed(envelope.id, stored=self._stores_alone(row))]
+
+    def _stores_alone(self, row: Parameters) -> bool:
+        try:
+            before = [self._row[False]]
+            return not self._access.change_alone(self._take_out_used_up, row, lasting=True, before=before)
+        except Exception as error:  # the Python driver's own class, which only the dialect knows
+            if not self._dialect.is_duplicate(error):
+                raise
+            return False
 
     def store_portion(self, transaction: Transaction, pushes: Sequence[Push]) -> list[Pushed]:
         """Store what is new of up to `PORTION` jobs."""
@@ -123,6 +139,14 @@ def _parts(rows: Sequence[Parameters]) -> Iterator[list[Parameters]]:
             part, size = [], 0
     if part:
         yield part
+
+
+def _take_out_used_up(compile_: Compiler) -> sa.Delete:
+    id_ = parameter("id", sa.String)
+    is_remembered = sa.exists().where(ended.c.id == id_, ended.c.until > compile_.now)
+    has_failed = sa.exists().where(failed.c.id == id_)
+    is_ours = (jobs.c.id == id_, jobs.c.token == parameter("push", sa.String))
+    return sa.delete(jobs).where(*is_ours, sa.or_(is_remembered, has_failed))
 
 
 def _used_up(compile_: Compiler, amount: int) -> sa.CompoundSelect[Any]:

@@ -38,6 +38,18 @@ class Look:
         return Popped((), self.now, self.next_due)
 
 
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a plain read shows of one queue: which lanes have something to take now, and what falls due when."""
+
+    queue: str
+    now: float
+    has_ready: bool = False
+    has_due: bool = False
+    has_expired: bool = False
+    dues: tuple[float, ...] = ()
+
+
 class Popping:
     """Takes jobs in the order of their queues, and within a queue from two lanes in turn.
 
@@ -57,27 +69,37 @@ class Popping:
 
     def look(self, transaction: OwnTransaction, queues: Sequence[str]) -> Look:
         """Look at the queues without touching anything."""
-        now, has_work, dues = 0.0, False, []
-        for queue in queues:
-            now, ready, delayed, reserved, held_until = transaction.rows(self._look, {"queue": queue})[0]
-            if held_until > now:
-                dues.append(held_until)
-                continue
-            has_work = has_work or ready is not None
-            # Text is greater than every number, in SQL as well: what has been overwritten with it never falls due.
-            dues += [at for at in (delayed, reserved) if isinstance(at, int | float)]
-        next_due = min((due for due in dues if due < 1e18), default=None)
-        return Look(now, has_work or (next_due is not None and next_due <= now), next_due)
+        shown = [self._show(transaction, queue) for queue in queues]
+        dues = [due for each in shown for due in each.dues if due < 1e18]
+        has_work = any(each.has_ready or each.has_due or each.has_expired for each in shown)
+        return Look(max((each.now for each in shown), default=0.0), has_work, min(dues, default=None))
 
-    def take(self, transaction: OwnTransaction, queues: Sequence[str], token: str, room: Room, now: float) -> Popped:
+    def take(self, transaction: OwnTransaction, queues: Sequence[str], token: str, room: Room) -> Popped:
         """Take in what expired, then reserve what there is room for."""
-        reclaimed = self._take_in(transaction, queues, now)
-        taken = self._choose(transaction, queues, room, now)
+        shown = [self._show(transaction, queue) for queue in queues]
+        now = max((each.now for each in shown), default=0.0)
+        reclaimed = self._take_in(transaction, [each.queue for each in shown if each.has_expired], now)
+        taken = self._choose(transaction, shown, room, now)
         if not taken:
             look = self.look(transaction, queues)
             return Popped((), now, look.next_due, tuple(reclaimed))
         self._hold(transaction, taken, token, now + self.retry_after)
         return Popped(tuple([row.reservation(token, now) for row in taken]), now, None, tuple(reclaimed))
+
+    def _show(self, transaction: OwnTransaction, queue: str) -> _Shown:
+        now, ready, delayed, reserved, held_until = transaction.rows(self._look, {"queue": queue})[0]
+        if held_until > now:
+            return _Shown(queue, now, dues=(held_until,))
+        # Text is greater than every number, in SQL as well: what has been overwritten with it never falls due.
+        due, expiry = (at if isinstance(at, int | float) else None for at in (delayed, reserved))
+        return _Shown(
+            queue,
+            now,
+            has_ready=ready is not None,
+            has_due=due is not None and due <= now,
+            has_expired=expiry is not None and expiry <= now,
+            dues=tuple([at for at in (due, expiry) if at is not None]),
+        )
 
     def _hold(self, transaction: OwnTransaction, taken: Sequence[JobRow], token: str, lease: float) -> None:
         alone = len(taken) == 1
@@ -87,11 +109,11 @@ class Popping:
         ]
         transaction.run_many(self._reserve, rows)
 
-    def _choose(self, transaction: OwnTransaction, queues: Sequence[str], room: Room, now: float) -> list[JobRow]:
+    def _choose(self, transaction: OwnTransaction, shown: Sequence[_Shown], room: Room, now: float) -> list[JobRow]:
         taken: list[JobRow] = []
         used = 0.0
-        for queue in queues:
-            for row in self._waiting(transaction, queue, room.limit - len(taken), now):
+        for one in shown:
+            for row in self._waiting(transaction, one, room.limit - len(taken), now):
                 expected = room.expected(row.name, row.counters)
                 if not room.fits(expected, taken=len(taken), used=used):
                     return taken
@@ -101,12 +123,14 @@ class Popping:
                     return taken
         return taken
 
-    def _waiting(self, transaction: OwnTransaction, queue: str, limit: int, now: float) -> Iterator[JobRow]:
-        at = {"queue": queue, "now": now, "limit": limit}
-        due_first = self.due_first.get(queue, False)
-        rows = in_turn(_read(transaction, self._ready, at), _read(transaction, self._due, at), due_first=due_first)
-        for row in rows:
-            self.due_first[queue] = not due_first
+    def _waiting(self, transaction: OwnTransaction, one: _Shown, limit: int, now: float) -> Iterator[JobRow]:
+        at = {"queue": one.queue, "now": now, "limit": limit}
+        due_first = self.due_first.get(one.queue, False)
+        # A lane in which nothing was seen is not asked. What has expired is due by now.
+        ready = _read(transaction, self._ready, at) if one.has_ready else iter(())
+        due = _read(transaction, self._due, at) if one.has_due or one.has_expired else iter(())
+        for row in in_turn(ready, due, due_first=due_first):
+            self.due_first[one.queue] = not due_first
             yield row
 
     def _take_in(self, transaction: OwnTransaction, queues: Sequence[str], now: float) -> list[Reclaimed]:

@@ -54,9 +54,14 @@ class Memory:
         return bool(transaction.rows(self._find, {"id": job_id, "settlement": settlement}))
 
     def forget_if_due(self, access: Access, noted: int) -> None:
-        """Do what `prune` does in a transaction of its own, where the server reckons first."""
-        if (portion := self._portion(noted, always=False)) is not None:
+        """Do what `prune` does in a transaction of its own."""
+        if (portion := self._portion(noted, always=False)) is None:
+            return
+        if self._compile.dialect.reckons_first:
             access.change_alone(self._forget_at_once, {"keep": self._keep, "portion": portion}, lasting=False)
+            return
+        with access.writing(lasting=False) as transaction:
+            self._forget_from_oldest(transaction, portion)
 
     def prune(self, transaction: Transaction, noted: int, *, always: bool = False) -> None:
         """Forget what is too old, a little more than is being noted, every hundred notes or so."""
@@ -67,6 +72,9 @@ class Memory:
         if self._compile.dialect.reckons_first:
             transaction.run(self._forget_at_once, {"keep": self._keep, "portion": portion})
             return
+        self._forget_from_oldest(transaction, portion)
+
+    def _forget_from_oldest(self, transaction: Transaction, portion: int) -> None:
         oldest = transaction.rows(self._oldest, {})[0][0]
         if oldest is not None:
             transaction.run(self._forget, {"keep": self._keep, "end": oldest + portion})

@@ -24,6 +24,9 @@ ANSWER_TIMEOUT = 10
 # A connection that was lost without a word on the way would be noticed only by the next statement.
 _IDLE = 1.0
 
+# What SQLAlchemy always asks MySQL for, and several statements in one message, so that they take one round trip.
+_FOUND_ROWS, _MULTI_STATEMENTS = 1 << 1, 1 << 16
+
 MOST_CONNECTIONS = 15
 """Connections of one engine. Who needs one more waits until one is free."""
 
@@ -90,6 +93,7 @@ def open_mysql(url: sa.URL) -> sa.Engine:
         "charset": "utf8mb4",
     }
     given = {key: value for key, value in arguments.items() if key not in url.query}
+    given["client_flag"] = int(str(url.query.get("client_flag", 0))) | _FOUND_ROWS | _MULTI_STATEMENTS
     engine = sa.create_engine(url, connect_args=given, **_POOL)
     sa.event.listen(engine, "connect", _prepare_session)
     sa.event.listen(engine, "checkout", _ping_idle)

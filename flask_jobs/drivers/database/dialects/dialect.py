@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import sqlalchemy as sa
-from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.pool import PoolProxiedConnection
 
 from ....errors import JobsError, Stored, StoreRefused
@@ -34,13 +33,21 @@ class Overtaken(StoreRefused):
 class Alone:
     """A statement with its parameters that is a transaction of its own, with what comes `before` it there.
 
-    What is not `lasting` may be lost in a power cut, if that makes the commit quicker.
+    Its result alone counts. What is not `lasting` may be lost in a power cut, if that makes the commit quicker.
     """
 
     statement: Statement
     parameters: Any
     before: Sequence[Statement]
     lasting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How many rows a statement has touched, and those that it gave."""
+
+    touched: int
+    rows: Sequence[tuple[Any, ...]] = ()
 
 
 class Watch(Protocol):
@@ -101,7 +108,7 @@ class Dialect(ABC):
         """Give the transaction up."""
 
     @abstractmethod
-    def run_alone(self, connection: PoolProxiedConnection, alone: Alone, module: Any) -> DBAPICursor:
+    def run_alone(self, connection: PoolProxiedConnection, alone: Alone, module: Any) -> Ran:
         """Run the statement and commit; if it raises, nothing is left of it. `module` is the server's Python driver."""
 
     def end_reading(self, connection: PoolProxiedConnection) -> None:

@@ -8,13 +8,12 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
-from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.pool import PoolProxiedConnection
 
 from ....errors import ConfigurationError, ConnectionLost, JobsError, Stored
 from .. import mysql_errors
 from ..polling import Polling
-from .dialect import Alone, Dialect, Overtaken, Select, Unique, Watch, columns
+from .dialect import Alone, Dialect, Overtaken, Ran, Select, Unique, Watch, columns
 
 PREPARED = "flask_jobs"
 """Marks a connection of the pool whose session has been told all that ours are told."""
@@ -63,16 +62,20 @@ class Mysql(Dialect):
     def rollback(self, connection: PoolProxiedConnection) -> None:
         connection.rollback()
 
-    def run_alone(self, connection: PoolProxiedConnection, alone: Alone, module: Any) -> DBAPICursor:
-        cursor = connection.cursor()
+    def run_alone(self, connection: PoolProxiedConnection, alone: Alone, module: Any) -> Ran:
+        texts = [each.text for each in (*alone.before, alone.statement)]
+        cursor: Any = connection.cursor()
         try:
+            if PREPARED in connection.info:
+                return _together(cursor, texts, alone.parameters)
             self.begin(connection, lasting=alone.lasting)
-            cursor.execute(alone.statement.text, alone.parameters)
+            for text in texts:
+                cursor.execute(text, alone.parameters)
             connection.commit()
         except module.Error:
             self.rollback(connection)
             raise
-        return cursor
+        return Ran(cursor.rowcount)
 
     def end_reading(self, connection: PoolProxiedConnection) -> None:
         # Reading, too, has begun a transaction, and one that stays open keeps tables from being altered.
@@ -111,3 +114,13 @@ class Mysql(Dialect):
 
     def translate(self, error: BaseException, engine: sa.Engine, stored: Stored) -> JobsError | None:
         return mysql_errors.translate(error, engine, stored)
+
+
+def _together(cursor: Any, texts: Sequence[str], parameters: Any) -> Ran:
+    """Run them and commit in one round trip; the server stops at the first one that fails."""
+    cursor.execute("; ".join([*texts, "COMMIT"]), parameters)
+    for _ in texts[1:]:
+        cursor.nextset()
+    ran = Ran(cursor.rowcount)
+    cursor.nextset()
+    return ran

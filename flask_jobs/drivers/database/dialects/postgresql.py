@@ -8,7 +8,6 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.pool import PoolProxiedConnection
 
 from ....errors import JobsError, Stored
@@ -18,7 +17,7 @@ from ..postgresql_limit import Limit
 from ..postgresql_prepared import Prepared
 from ..postgresql_watch import Listening
 from ..text import Statement
-from .dialect import Alone, Dialect, Select, Unique, Watch, columns
+from .dialect import Alone, Dialect, Ran, Select, Unique, Watch, columns
 
 CHANNEL = "flask_jobs"
 """The channel of a database on which the names of queues are told that were written to."""
@@ -80,7 +79,7 @@ class Postgresql(Dialect):
     def rollback(self, connection: PoolProxiedConnection) -> None:
         connection.cursor().execute("ROLLBACK")
 
-    def run_alone(self, connection: PoolProxiedConnection, alone: Alone, module: Any) -> DBAPICursor:
+    def run_alone(self, connection: PoolProxiedConnection, alone: Alone, module: Any) -> Ran:
         # One round trip: settings and all go out as one message. Parameters are put in on this side, for the protocol
         # that takes them apart takes no more than one statement.
         client_side = getattr(module, "ClientCursor", None)  # psycopg2 knows no other cursor
@@ -94,8 +93,7 @@ class Postgresql(Dialect):
 
         if not self._prepared.run(connection, alone.statement.text, send):
             send(alone.statement.text)
-        found: DBAPICursor = cursor
-        return found
+        return Ran(cursor.rowcount, () if cursor.description is None else cursor.fetchall())
 
     @contextmanager
     def lending(self, connection: PoolProxiedConnection) -> Iterator[None]:

@@ -6,17 +6,16 @@ import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.pool import PoolProxiedConnection
 
 from ....errors import ConfigurationError, JobsError, Stored
 from .. import sqlite_errors
 from ..sqlite_watch import FileWatch
-from .dialect import Alone, Dialect, Select, Unique, Watch, columns
+from .dialect import Alone, Dialect, Ran, Select, Unique, Watch, columns
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ class Sqlite(Dialect):
     def rollback(self, connection: PoolProxiedConnection) -> None:
         connection.rollback()
 
-    def run_alone(self, connection: PoolProxiedConnection, alone: Alone, module: Any) -> DBAPICursor:
+    def run_alone(self, connection: PoolProxiedConnection, alone: Alone, module: Any) -> Ran:
         # A statement that writes first takes the write lock at once, and waits for it, as BEGIN IMMEDIATE does. On
         # a connection of the app's Python's driver has begun a transaction for it.
         raw = connection.driver_connection
@@ -64,7 +63,7 @@ class Sqlite(Dialect):
         except sqlite3.Error:
             raw.rollback()
             raise
-        return cast("DBAPICursor", cursor)
+        return Ran(cursor.rowcount)
 
     @contextmanager
     def creating(self, engine: sa.Engine) -> Iterator[sa.Connection]:
