@@ -27,18 +27,8 @@ _IDLE = 1.0
 # What SQLAlchemy always asks MySQL for, and several statements in one message, so that they take one round trip.
 _FOUND_ROWS, _MULTI_STATEMENTS = 1 << 1, 1 << 16
 
-MOST_CONNECTIONS = 15
-"""Connections of one engine. Who needs one more waits until one is free."""
-
-# What was open once stays open: a thread takes one for moments only, and to open one takes longer than all else. The
-# one used last is taken first, so that what is too many is left alone until the server or the network ends it.
-_POOL: Mapping[str, Any] = {
-    "pool_size": MOST_CONNECTIONS,
-    "max_overflow": 0,
-    "pool_use_lifo": True,
-    "pool_timeout": ANSWER_TIMEOUT,
-    "pool_reset_on_return": None,
-}
+# What was used last is taken first, so that what is too many is left alone until the server or the network ends it.
+_POOL: Mapping[str, Any] = {"pool_use_lifo": True, "pool_timeout": ANSWER_TIMEOUT, "pool_reset_on_return": None}
 
 # Which Python drivers serve, the best first, and how each is installed.
 _POSTGRESQL: Mapping[str, str] = {"psycopg": 'pip install "psycopg[binary]>=3.1"', "psycopg2": "pip install psycopg2"}
