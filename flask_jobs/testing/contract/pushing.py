@@ -81,6 +81,18 @@ class PushContract(Contract):
         assert answers == [Pushed(first.id, stored=False)]
         assert driver.size("default") == before
 
+    @pytest.mark.parametrize("ends", ["acked", "failed"])
+    def test_of_a_list_those_are_left_out_whose_ids_were_used(self, driver: Driver, ends: str) -> None:
+        used, new = envelope(), envelope()
+        driver.push([Push(used)])
+        reservation = pop_one(driver)
+        driver.settle([Ack(reservation) if ends == "acked" else fail(reservation)])
+
+        answers = driver.push([Push(used), Push(new)])
+
+        assert [answer.stored for answer in answers] == [False, True]
+        assert pop_ids(driver, amount=3) == [new.id]
+
     def test_each_push_of_a_list_is_answered_for_itself(self, driver: Driver) -> None:
         known, new, other = envelope(), envelope(), envelope()
         driver.push([Push(known)])
