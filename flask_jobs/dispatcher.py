@@ -49,11 +49,19 @@ class Dispatcher:
         return self.dispatch_many([job], options)[0]
 
     def dispatch_many(self, jobs: Iterable[Job], options: Options) -> list[Dispatched]:
-        """Hand the jobs over together, in order: one push for each connection."""
+        """Hand the jobs over together, in order: one push for each connection.
+
+        All are encoded before any is stored, and no job is kept when it is: a generator may make many.
+        """
+        items: list[Item] = []
+        wishes: list[bool | None] = []
+        for job in jobs:
+            items.append(self._item(job, options))
+            wishes.append(job.after_commit)
+        # Looked for only now, because making the jobs may have been the first use of it.
         session = self.session_for(options)
-        pairs = [(job, self._item(job, options)) for job in jobs]
-        self.hand_over(session, pairs, options)
-        return [item.answer for _, item in pairs]
+        self.hand_over(session, zip(wishes, items, strict=True), options)
+        return [item.answer for item in items]
 
     def push_again(self, packages: Iterable[Package], options: Options) -> list[Dispatched]:
         """Push what a `PushFailed` holds; what has been stored meanwhile is not stored again."""
@@ -69,12 +77,15 @@ class Dispatcher:
         sensitive = any(job.sensitive for job in jobs)
         return Item(target.settings.name, target.driver, package, answer, sensitive)
 
-    def hand_over(self, session: Session | None, pairs: Sequence[tuple[Job | None, Item]], options: Options) -> None:
-        """Push what need not wait, and let the rest wait for the session's commit."""
+    def hand_over(self, session: Session | None, wished: Iterable[tuple[bool | None, Item]], options: Options) -> None:
+        """Push what need not wait, and let the rest wait for the session's commit.
+
+        Each item comes with the `after_commit` of its job's class, None if that does not say.
+        """
         at_once: list[Item] = []
         waiting: list[Item] = []
-        for job, item in pairs:
-            if not self._waits(session, job, item, options):
+        for wish, item in wished:
+            if not self._waits(session, wish, item, options):
                 at_once.append(item)
             elif (holder := self._holder(session, item, waiting)) is not None:
                 self.delivery.refuse(item, item.package, holder)
@@ -142,9 +153,8 @@ class Dispatcher:
         push = self.envelopes.push(job, target, options)
         return self.packed(target, push, Dispatched(push.envelope.id, Status.PUSHED), [job])
 
-    def _waits(self, session: Session | None, job: Job | None, item: Item, options: Options) -> bool:
-        of_class = None if job is None else job.after_commit
-        default = first(of_class, self._connections.settings(item.connection).after_commit)
+    def _waits(self, session: Session | None, wish: bool | None, item: Item, options: Options) -> bool:
+        default = first(wish, self._connections.settings(item.connection).after_commit)
         return transactions.waits(session, self, call=options.after_commit, default=bool(default))
 
     def _holder(self, session: Session | None, item: Item, waiting: Sequence[Item]) -> str | None:
