@@ -49,11 +49,14 @@ class Dispatcher:
         return self.dispatch_many([job], options)[0]
 
     def dispatch_many(self, jobs: Iterable[Job], options: Options) -> list[Dispatched]:
-        """Hand the jobs over together, in order: one push for each connection."""
-        session = self.session_for(options)
-        pairs = list(self._pairs(jobs, options))
-        self.hand_over(session, pairs, options)
-        return [item.answer for _, item in pairs]
+        """Hand the jobs over together, in order: one push for each connection.
+
+        All are encoded before any is stored, and no job is kept when it is: a generator may make many.
+        """
+        wished = list(self._wished(jobs, options))
+        # Looked for only now, because making the jobs may have been the first use of it.
+        self.hand_over(self.session_for(options), wished, options)
+        return [item.answer for _, item in wished]
 
     def push_again(self, packages: Iterable[Package], options: Options) -> list[Dispatched]:
         """Push what a `PushFailed` holds; what has been stored meanwhile is not stored again."""
@@ -69,13 +72,16 @@ class Dispatcher:
         sensitive = any(job.sensitive for job in jobs)
         return Item(target.settings.name, target.driver, package, answer, sensitive)
 
-    def hand_over(self, session: Session | None, pairs: Sequence[tuple[Job | None, Item]], options: Options) -> None:
-        """Push what need not wait, and let the rest wait for the session's commit."""
+    def hand_over(self, session: Session | None, wished: Iterable[tuple[bool | None, Item]], options: Options) -> None:
+        """Push what need not wait, and let the rest wait for the session's commit.
+
+        Each item comes with the `after_commit` of its job's class, None if that does not say.
+        """
         at_once: list[Item] = []
         waiting: list[Item] = []
         waits: dict[bool, bool] = {}  # by what holds where the call does not say: nothing else differs between them
-        for job, item in pairs:
-            default = self._default(job, item)
+        for wish, item in wished:
+            default = self._default(wish, item)
             if default not in waits:
                 waits[default] = transactions.waits(session, self, call=options.after_commit, default=default)
             if not waits[default]:
@@ -140,7 +146,7 @@ class Dispatcher:
             envelopes = [push.envelope for item in group for push in pushes_in(item.package)]
             self._events(group[0].connection).discarded(envelopes, reason=reason.value)
 
-    def _pairs(self, jobs: Iterable[Job], options: Options) -> Iterator[tuple[Job, Item]]:
+    def _wished(self, jobs: Iterable[Job], options: Options) -> Iterator[tuple[bool | None, Item]]:
         target: Target | None = None
         before: str | None = None
         for job in jobs:
@@ -149,11 +155,10 @@ class Dispatcher:
             if target is None or connection is not before:  # most are for the same one as the job before them
                 target, before = self.envelopes.target(job, options), connection
             push = self.envelopes.push(job, target, options)
-            yield job, self.packed(target, push, Dispatched(push.envelope.id, Status.PUSHED), (job,))
+            yield job.after_commit, self.packed(target, push, Dispatched(push.envelope.id, Status.PUSHED), (job,))
 
-    def _default(self, job: Job | None, item: Item) -> bool:
-        of_class = None if job is None else job.after_commit
-        return bool(self._connections.settings(item.connection).after_commit if of_class is None else of_class)
+    def _default(self, wish: bool | None, item: Item) -> bool:
+        return bool(self._connections.settings(item.connection).after_commit if wish is None else wish)
 
     def _holder(self, session: Session | None, item: Item, waiting: Sequence[Item]) -> str | None:
         """Who holds the unique key of a job that is about to wait: one that waits before it, or one that is stored."""

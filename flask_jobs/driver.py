@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 PORTION = 1_000
-"""How many jobs one atomic step touches at most, in `push` and in the bounded steps for operators."""
+"""How many jobs one atomic step touches at most: in `push`, and in the steps for operators whatever their `limit`."""
 
 
 class Driver(ABC):

@@ -34,7 +34,7 @@ class Workflows:
         chain = self._envelopes.chain(jobs, catch, target, options)
         answer = Dispatched(chain.links[0].envelope.id, Status.PUSHED, chain=chain.id)
         item = self._dispatcher.packed(target, chain, answer, jobs)
-        self._dispatcher.hand_over(self._dispatcher.session_for(options), [(jobs[0], item)], options)
+        self._dispatcher.hand_over(self._dispatcher.session_for(options), [(jobs[0].after_commit, item)], options)
         return answer
 
     def batch(
@@ -57,7 +57,8 @@ class Workflows:
         batch = self._envelopes.batch(jobs, callbacks, target, options, name=name, allow_failures=allow_failures)
         answer = Dispatched(batch.id, Status.PUSHED)
         item = self._dispatcher.packed(target, batch, answer, jobs)
-        self._dispatcher.hand_over(self._dispatcher.session_for(options), [(jobs[0] if jobs else None, item)], options)
+        wish = jobs[0].after_commit if jobs else None
+        self._dispatcher.hand_over(self._dispatcher.session_for(options), [(wish, item)], options)
         return self._batch(target, driver, answer)
 
     def find_batch(self, batch_id: str, options: Options) -> batches.Batch | None:

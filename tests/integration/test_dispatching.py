@@ -305,6 +305,21 @@ def test_of_many_jobs_those_wait_that_have_to(jobs_shop: Shop) -> None:
     assert jobs_shop.noted == ["now"]
 
 
+def test_jobs_whose_making_is_the_first_use_of_the_session_wait_for_its_commit(each_shop: Shop) -> None:
+    def ordered() -> Iterator[Job]:
+        for state in ("paid", "sent"):
+            order = Order(state=state)
+            each_shop.session.add(order)
+            each_shop.session.flush()
+            yield Ship(order)
+
+    answers = each_shop.jobs.dispatch_many(ordered())
+
+    assert [answer.status for answer in answers] == [Status.DEFERRED] * 2
+    each_shop.session.commit()
+    assert each_shop.stored() == ["ship"] * 2
+
+
 # With the transaction
 
 

@@ -81,7 +81,7 @@ class FailedJobs(Access, StoresFailedJobs):
         limit: int = PORTION,
     ) -> list[tuple[str, str]]:
         """Retry the oldest failed jobs with a `position` of at most `upto`, up to `limit` of them, in one step."""
-        wanted = {**_wanted(queue, name), "upto": upto, "limit": limit}
+        wanted = {**_wanted(queue, name), "upto": upto, "limit": min(limit, PORTION)}
         with self.writing() as transaction:
             # Of several with one key the first takes it, and the next look leaves the others out.
             while found := transaction.rows(self._failed.oldest[_shape(queue, name)], wanted):
@@ -104,7 +104,7 @@ class FailedJobs(Access, StoresFailedJobs):
     def flush(self, *, older_than: float | None = None, queue: str | None = None, limit: int = PORTION) -> int:
         """Delete up to `limit` failed jobs, those that failed at least `older_than` seconds ago; returns how many."""
         age = 0.0 if older_than is None else seconds(older_than, what="older_than")
-        wanted = {**_wanted(queue, None), "age": age, "limit": limit}
+        wanted = {**_wanted(queue, None), "age": age, "limit": min(limit, PORTION)}
         with self.writing() as transaction:
             found = transaction.rows(self._failed.old[older_than is not None, queue is not None], wanted)
             if not found:

@@ -85,7 +85,7 @@ class Operators(Access, Inspectable, Clearable, Pausable):
         """Remove up to `limit` waiting jobs; returns how many."""
         queue_name(queue)
         with self.writing() as transaction:
-            found = transaction.rows(self._operating.clearable, {"queue": queue, "limit": limit})
+            found = transaction.rows(self._operating.clearable, {"queue": queue, "limit": min(limit, PORTION)})
             if not found:
                 return 0
             rows = [{"row_seq": seq, "settlement": None} for seq, *_ in found]

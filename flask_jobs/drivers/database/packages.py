@@ -95,7 +95,7 @@ class Packages(Access, HoldsKeys, RunsChains, RunsBatches):
         """Delete up to `limit` batches that finished long ago and have neither callback nor failed member left."""
         age = seconds(older_than, what="older_than")
         with self.writing() as transaction:
-            return self.following.batches.prune(transaction, age, limit)
+            return self.following.batches.prune(transaction, age, min(limit, PORTION))
 
 
 class _BatchIsOver(Exception):

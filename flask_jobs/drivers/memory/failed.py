@@ -66,10 +66,11 @@ class FailedJobs(Following, StoresFailedJobs):
     ) -> list[tuple[str, str]]:
         """Retry the oldest failed jobs with a `position` of at most `upto`, up to `limit` of them."""
         with self.changing:
-            old = [failure for failure in self._wanted(queue, name) if failure.position <= upto]
             retried_ids: list[tuple[str, str]] = []
-            for failure in old:
-                if len(retried_ids) < limit and self._retry(failure, id_ := new_id()) is None:
+            for failure in list(self._wanted(queue, name)):  # each that is retried is taken out
+                if len(retried_ids) >= min(limit, PORTION) or failure.position > upto:
+                    break
+                if self._retry(failure, id_ := new_id()) is None:
                     retried_ids.append((failure.job.envelope.id, id_))
             return retried_ids
 
@@ -87,7 +88,7 @@ class FailedJobs(Following, StoresFailedJobs):
         with self.changing:
             now = self.now()
             old = (failure for failure in self._wanted(queue, None) if failure.failed_at <= now - age)
-            doomed = list(islice(old, limit))
+            doomed = list(islice(old, min(limit, PORTION)))
             for failure in doomed:
                 self._forget(failure)
             return len(doomed)

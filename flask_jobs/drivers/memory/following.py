@@ -125,7 +125,7 @@ class Following(Stock, HoldsKeys, RunsChains, RunsBatches):
         age = validation.seconds(older_than, what="older_than")
         with self.changing:
             latest = self.now() - age
-            old = [id_ for id_, batch in self._batches.items() if _is_over(batch.stored, latest)][:limit]
+            old = [id_ for id_, batch in self._batches.items() if _is_over(batch.stored, latest)][: min(limit, PORTION)]
             for id_ in old:
                 del self._batches[id_]
             return len(old)

@@ -54,7 +54,7 @@ class Operators(Following, Inspectable, Clearable, Pausable):
         with self.changing:
             now = self.now()
             waiting = chain(self.shelves.lane(queue, State.READY), self.shelves.lane(queue, State.DELAYED))
-            doomed = list(islice(waiting, limit))
+            doomed = list(islice(waiting, min(limit, PORTION)))
             for job in doomed:
                 self.end(job, now)
                 self.tell(job.envelope, End.REMOVED)

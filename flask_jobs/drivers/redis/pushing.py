@@ -25,9 +25,10 @@ def push_all(pushes: Sequence[Push], send: Send) -> list[Pushed] | None:
     """
     for push in pushes:
         queue_name(push.envelope.queue)
-    portions = [(portion, push_arguments(portion)) for portion in push_portions(pushes)] or [((), [0])]
+    portions = list(push_portions(pushes)) or [()]
     pushed: list[Pushed] = []
-    for number, (portion, arguments) in enumerate(portions, 1):
+    for number, portion in enumerate(portions, 1):
+        arguments = push_arguments(portion)  # not of all at once, for they are as large as the bodies
         try:
             answers = send(arguments, number == len(portions))
         except (ConnectionLost, StoreRefused) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ... import clock
-from ...driver import StoresFailedJobs
+from ...driver import PORTION, StoresFailedJobs
 from ...envelope import Ack, After, Counters, ErrorRecord, Event, Hook
 from ...errors import InvalidArgument
 from ...ids import new_id
@@ -180,6 +180,16 @@ class StoresFailedJobsContract(Contract):
         assert [driver.flush(queue="a", limit=2) for _ in range(3)] == [2, 1, 0]
         assert driver.flush() == 2
         assert (driver.count_failed(), driver.newest_failed()) == (0, 0)
+
+    def test_retrying_takes_no_more_than_a_portion_whatever_its_limit(self, driver: StoresFailedJobs) -> None:
+        push(driver, PORTION + 2)
+        while reservations := pop(driver, room=roomy(500)).reservations:
+            driver.settle([fail(reservation) for reservation in reservations])
+        upto = driver.newest_failed()
+
+        retried = [len(driver.retry_many(new_id, upto=upto, limit=10 * PORTION)) for _ in range(3)]
+
+        assert retried == [PORTION, 2, 0]
 
     def test_flushing_what_is_old_keeps_what_is_new(self, driver: StoresFailedJobs, advance: Advance) -> None:
         old = failed_jobs(driver, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ...driver import Clearable, Driver, Inspectable, Pausable, TracksProgress
+from ...driver import PORTION, Clearable, Driver, Inspectable, Pausable, TracksProgress
 from ...envelope import Ack, After, At, Counters, Progress
 from ...errors import InvalidArgument
 from ...pushes import Push
@@ -153,6 +153,11 @@ class ClearableContract(Contract):
         push(driver, 7)
 
         assert [driver.clear("default", limit=3) for _ in range(4)] == [3, 3, 1, 0]
+
+    def test_clearing_takes_no_more_than_a_portion_whatever_its_limit(self, driver: Clearable) -> None:
+        push(driver, PORTION + 7)
+
+        assert [driver.clear("default", limit=10 * PORTION) for _ in range(3)] == [PORTION, 7, 0]
 
     def test_the_ids_of_cleared_jobs_stay_known(self, driver: Clearable) -> None:
         sent = Push(envelope())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...driver import Driver, RunsBatches, StoresFailedJobs
 from ...envelope import Ack
 from ...ids import new_id
+from ...pushes import BatchPush
 from .on_batches import OnBatches, batch
 from .support import Advance, fail, pop_one
 
@@ -31,6 +32,12 @@ class PruningContract(OnBatches):
         assert {stored.id for stored in batches.batches()} == {running.id, waiting.id}
         self.called_back(driver)
         assert batches.prune_batches(older_than=0) == 1
+
+    def test_pruning_is_bounded(self, batches: RunsBatches) -> None:
+        for _ in range(3):
+            batches.push_batch(BatchPush(new_id(), ()))
+
+        assert [batches.prune_batches(older_than=0, limit=2) for _ in range(3)] == [2, 1, 0]
 
     def test_a_failed_callback_keeps_its_batch_until_it_is_retried_or_forgotten(
         self, driver: Driver, batches: RunsBatches
