@@ -10,7 +10,8 @@ import pytest
 from .pages import PAGES, ROOT, parsed
 from .stage import set_stage
 
-LANGUAGES = {"python", "console", "text", "ini", "sql", "dockerfile", "{toctree}", "{eval-rst}", "{literalinclude}"}
+DIRECTIVES = {"{toctree}", "{eval-rst}", "{literalinclude}", "{include}"}
+LANGUAGES = {"python", "console", "text", "ini", "sql", "dockerfile", *DIRECTIVES}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

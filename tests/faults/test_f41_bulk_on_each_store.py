@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from flask_jobs.driver import PORTION
 from flask_jobs.drivers.database import DatabaseDriver, metadata
 from flask_jobs.envelope import Ack, Envelope
+from flask_jobs.errors import StoreRefused
 from flask_jobs.ids import new_id
 from flask_jobs.pushes import Push
 from flask_jobs.testing.contract.support import fail, pop, roomy
@@ -55,17 +56,22 @@ def neighbour(driver: Any) -> Iterator[SimpleNamespace]:
     seen = SimpleNamespace(turns=[], error=None)
     over = threading.Event()
 
+    def turn() -> None:
+        driver.push([Push(Envelope(new_id(), "faults.brief", "others", "{}"))])
+        settled = driver.settle([Ack(one) for one in pop(driver, "others").reservations])
+        assert settled.stale == ()
+
     def go_on() -> None:
-        try:
-            while not over.is_set():
-                began = time.monotonic()
-                driver.push([Push(Envelope(new_id(), "faults.brief", "others", "{}"))])
-                settled = driver.settle([Ack(one) for one in pop(driver, "others").reservations])
-                assert settled.stale == ()
-                seen.turns.append(time.monotonic() - began)
-                time.sleep(0.01)
-        except Exception as error:
-            seen.error = error
+        while not over.is_set() and seen.error is None:
+            began = time.monotonic()
+            try:
+                turn()
+            except StoreRefused:  # SQLite gives its lock to whoever asks at the right instant; a worker asks again, too
+                continue
+            except Exception as error:
+                seen.error = error
+            seen.turns.append(time.monotonic() - began)
+            time.sleep(0.01)
 
     thread = threading.Thread(target=go_on)
     thread.start()
