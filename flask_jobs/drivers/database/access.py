@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Self
 
 import sqlalchemy as sa
@@ -104,7 +104,7 @@ class Access(Driver):
         with self.translating() as fate, self.lending() as connection:
             try:
                 self.dialect.begin(connection, lasting=lasting)
-                transaction = OwnTransaction(connection)
+                transaction = OwnTransaction(connection, go_on=partial(self.dialect.go_on, connection))
                 try:
                     yield transaction
                 finally:
@@ -148,7 +148,7 @@ class Access(Driver):
     def reading(self) -> Iterator[OwnTransaction]:
         """A connection to read with, which takes no write lock."""
         with self.translating(), self.lending() as connection:
-            yield OwnTransaction(connection)
+            yield OwnTransaction(connection, go_on=partial(self.dialect.go_on, connection))
             self.dialect.end_reading(connection)
 
     @contextmanager

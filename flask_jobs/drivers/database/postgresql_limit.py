@@ -46,6 +46,13 @@ class Limit:
             with self._lock:
                 self._lent.pop(loan, None)
 
+    def renew(self, descriptor: int) -> None:
+        """The server has answered: for what comes next the connection is lent anew."""
+        with self._lock:
+            for loan, (_, lent) in self._lent.items():
+                if lent == descriptor:
+                    self._lent[loan] = (clock.monotonic() + self._seconds, descriptor)
+
     def _look(self) -> None:
         idle = 0
         while True:

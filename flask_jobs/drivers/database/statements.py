@@ -121,28 +121,33 @@ class Transaction(Protocol):
 
 
 class OwnTransaction:
-    """A transaction on a connection of the driver's own."""
+    """A transaction on a connection of the driver's own. `go_on` is called before each statement."""
 
-    def __init__(self, connection: DBAPIConnection) -> None:
+    def __init__(self, connection: DBAPIConnection, *, go_on: Callable[[], None]) -> None:
         self._connection = connection
+        self._go_on = go_on
         self._cursor = connection.cursor()
         self._streams: list[DBAPICursor] = []
         self._present = clock.now()
 
     def run(self, statement: Statement, parameters: Parameters) -> int:
+        self._go_on()
         self._cursor.execute(statement.text, statement.bind(parameters, self._present))
         return self._cursor.rowcount
 
     def run_many(self, statement: Statement, rows: Sequence[Parameters]) -> int:
+        self._go_on()
         self._cursor.executemany(statement.text, statement.bind_all(rows, self._present))
         return self._cursor.rowcount
 
     def rows(self, statement: Statement, parameters: Parameters) -> Sequence[Row]:
+        self._go_on()
         self._cursor.execute(statement.text, statement.bind(parameters, self._present))
         return self._cursor.fetchall()
 
     def stream(self, statement: Statement, parameters: Parameters) -> Iterator[Row]:
         """The rows that it finds, read one by one, as long as they are asked for."""
+        self._go_on()
         cursor = self._connection.cursor()
         self._streams.append(cursor)
         cursor.execute(statement.text, statement.bind(parameters, self._present))

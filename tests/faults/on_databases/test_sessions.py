@@ -1,42 +1,15 @@
-"""Sessions on servers: what threads have opened stays open, and what a session was told may be unknown to the next."""
-
-import threading
+"""Sessions on servers: what one was told may be unknown to the next, and one that is long at work is not given up."""
 
 import pytest
 import sqlalchemy as sa
 
+from flask_jobs.driver import PORTION
+from flask_jobs.drivers.database.dialects import postgresql
 from flask_jobs.envelope import Ack, Room
 from flask_jobs.errors import StoreRefused
 from flask_jobs.ids import new_id
 from tests.databases import POSTGRESQL
 from tests.faults.support import job
-
-THREADS = 12
-
-
-def test_connections_that_were_in_use_together_are_not_opened_again(driver):
-    opened = []
-    sa.event.listen(driver.engine, "connect", lambda *_: opened.append(1))
-
-    for _ in range(3):
-        use_together(driver.engine, THREADS)
-
-    assert len(opened) <= THREADS
-
-
-def use_together(engine, threads):
-    together = threading.Barrier(threads)
-
-    def use():
-        with engine.connect():
-            together.wait(20)
-
-    users = [threading.Thread(target=use) for _ in range(threads)]
-    for user in users:
-        user.start()
-    for user in users:
-        user.join(20)
-
 
 postgresql_alone = pytest.mark.parametrize("server", [POSTGRESQL], ids=["postgresql"], indirect=True)
 with_each_client = pytest.mark.parametrize("client", ["psycopg", "psycopg2"])
@@ -96,3 +69,20 @@ def before_each_use(engine, *statements):
 def prepared(engine):
     with engine.connect() as connection:
         return connection.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar()
+
+
+@postgresql_alone
+def test_a_long_transaction_is_not_taken_for_a_server_that_has_stopped_answering(engine, open_driver, monkeypatch):
+    monkeypatch.setattr(postgresql, "STATEMENT_SECONDS", -1)  # shut after a second
+    driver = open_driver(engine.url)
+    driver.push([job(queue="other")])
+    with driver.engine.connect() as connection:
+        connection.exec_driver_sql(
+            "CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql "
+            "AS 'BEGIN PERFORM pg_sleep(0.7); RETURN NULL; END'"
+        )
+        connection.exec_driver_sql("CREATE TRIGGER linger BEFORE INSERT ON flask_jobs EXECUTE FUNCTION linger()")
+
+    pushed = driver.push([job() for _ in range(3 * PORTION)])
+
+    assert all(one.stored for one in pushed)

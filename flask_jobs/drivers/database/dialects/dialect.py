@@ -118,6 +118,9 @@ class Dialect(ABC):
         """Prepare a connection from the pool for our use, and put it back as it was."""
         return _NOTHING
 
+    def go_on(self, connection: PoolProxiedConnection) -> None:
+        """The transaction goes on, for the server has answered so far."""
+
     @contextmanager
     def creating(self, engine: sa.Engine) -> Iterator[sa.Connection]:
         """A connection to make tables with, one process at a time where they would get in each other's way."""

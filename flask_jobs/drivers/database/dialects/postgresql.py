@@ -101,6 +101,10 @@ class Postgresql(Dialect):
         with self._limit.on(raw.fileno()), _committing_by_itself(raw):
             yield
 
+    def go_on(self, connection: PoolProxiedConnection) -> None:
+        raw: Any = connection.driver_connection
+        self._limit.renew(raw.fileno())
+
     @contextmanager
     def creating(self, engine: sa.Engine) -> Iterator[sa.Connection]:
         with engine.connect() as connection:
