@@ -82,7 +82,7 @@ def prune(
 
 def _prune(driver: RunsBatches, age: float, interruption: Interruption) -> int:
     total = 0
-    while not interruption.requested:
+    while interruption.goes_on():
         count = driver.prune_batches(older_than=age)
         total += count
         if count < PORTION:

@@ -108,7 +108,7 @@ def flush(
 def flush_older(store: StoresFailedJobs, age: float | None, queue: str | None, interruption: Interruption) -> int:
     """Delete in portions what had failed when the command began; what fails meanwhile is left alone."""
     began, total, older_than = clock.now(), 0, age
-    while not interruption.requested:
+    while interruption.goes_on():
         count = store.flush(older_than=older_than, queue=queue)
         total += count
         if count < PORTION:

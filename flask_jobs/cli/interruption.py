@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from types import FrameType, TracebackType
+
+# Seconds. Who waits for the lock of a SQLite file looks for it at times, and would hardly ever find it free.
+_BREATH = 0.01
 
 
 class Interruption:
@@ -12,7 +16,15 @@ class Interruption:
 
     def __init__(self) -> None:
         self.requested = False
+        self._has_begun = False
         self._catches = threading.current_thread() is threading.main_thread()
+
+    def goes_on(self) -> bool:
+        """Whether there is to be another step. Before each but the first it lets others at the store."""
+        if self._has_begun and not self.requested:
+            time.sleep(_BREATH)
+        self._has_begun = True
+        return not self.requested
 
     def __enter__(self) -> Interruption:
         if self._catches:

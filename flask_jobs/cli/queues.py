@@ -127,7 +127,7 @@ def _misspelt(target: Target, queue: str) -> str | None:
 def _clear(driver: Clearable, queue: str, size: Sizes, interruption: Interruption) -> int:
     """Delete in portions as many jobs as waited at the start, so that busy producers cannot make it endless."""
     left, total = size.ready + size.delayed, 0
-    while left > 0 and not interruption.requested:
+    while left > 0 and interruption.goes_on():
         count = driver.clear(queue, limit=min(left, PORTION))
         if not count:
             break

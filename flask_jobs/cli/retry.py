@@ -82,7 +82,7 @@ class Retrying:
         """Retry in portions all jobs that have failed by now, the oldest first."""
         upto = self.store.newest_failed()
         total, count = self.store.count_failed(queue=queue, name=name), 0
-        while not self.interruption.requested:
+        while self.interruption.goes_on():
             portion = self.store.retry_many(new_id, upto=upto, queue=queue, name=name)
             if not portion:
                 return
