@@ -288,3 +288,23 @@ def test_who_waits_behind_the_one_who_watches_ends_in_time_and_when_told(bench: 
     assert bench.store.calls == ["wait"]
     ends.set()
     watching.join(10)
+
+
+@pytest.mark.parametrize(
+    ("is_watched", "settings", "shares"),
+    [(True, {}, True), (True, {"prefetch": 1}, False), (True, {"once": True}, False), (False, {}, False)],
+    ids=["several at a time", "prefetch", "once", "nobody watches"],
+)
+def test_who_takes_jobs_one_by_one_takes_none_along_with_others(
+    bench: Bench, is_watched: bool, settings: dict[str, object], shares: bool
+) -> None:
+    bench.knows("demo", lambda self: None)
+    bench.store.add("demo")
+    carrier = Carrier(bench.store, QUEUES)
+    slate = Slate(bytearray(HEADER + LANE), 1)
+    post = Post(lane=slate.lane(0)) if is_watched else Post()
+
+    bench.worker(post=post, carrier=carrier, **settings).run()
+
+    assert bench.signals() == ["job-processing", "job-processed"]
+    assert ("demo" in carrier.means.room(50, workers=2).means) is shares
