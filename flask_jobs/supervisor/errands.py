@@ -33,8 +33,11 @@ class Errands:
 
     def give_to_one_of(self, children: Iterable[Child]) -> None:
         """Give them to the worker that is likely to see to them soonest, if one is to do so now."""
-        if not self._waiting:
+        children = list(children)
+        # One that starts is soon free, and how long that takes is limited.
+        if not self._waiting or not all(child.has_been_ready for child in children):
             self._since = clock.monotonic()
+        if not self._waiting:
             return
         chosen = self._choose([child for child in children if child.is_ready and not child.is_frozen])
         if chosen is not None:

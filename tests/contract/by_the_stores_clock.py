@@ -15,9 +15,10 @@ from flask_jobs.turns import Quota
 
 class StoresClock:
     clock = "store"
-    lease = 0.6
-    delay = 0.25
-    remember_ids = 0.6
+    lease = 1.2
+    delay = 0.5
+    # Longer than a busy machine lets a test wait that is not about forgetting.
+    remember_ids = 3.0
 
     @pytest.fixture
     def advance(self):

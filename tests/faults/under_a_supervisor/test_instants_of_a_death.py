@@ -180,7 +180,7 @@ def test_f17_a_hook_does_not_wait_behind_a_long_job(site: Site) -> None:
     with own_prefix(url) as prefix, proxy_to(urlsplit(url).port or 6379) as proxy:
         site.name = "redis"
         site.connection.update(driver="redis", url=proxy.url, prefix=prefix, retry_after=600)
-        worker = site.supervise("--processes", "2")
+        worker = site.supervise("--processes", "2", FAULTS_SLOW="3")
         wait_for(lambda: worker.log.count("worker started") == 2)
         site.dispatch(Gated("long"))
         wait_for(lambda: site.ledger("begin"))
