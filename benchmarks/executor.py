@@ -44,7 +44,7 @@ def executor_alone(state: AppState, jobs: int) -> float:
     with _lane() as lane, Alarm() as alarm:
         processor = Processor(
             MemoryDriver(),
-            state.inline_executor(state.config.default),
+            state.executor(state.config.default),
             lane=lane,
             defaults=WorkerDefaults(),
             timer=alarm,
@@ -64,7 +64,7 @@ def memory_driver(state: AppState, jobs: int) -> float:
     driver.push([Push(envelope) for envelope in _envelopes(state, jobs)])
     with _lane() as lane:
         settings = WorkerSettings(queues=(QUEUE,), stop_when_empty=True)
-        executor, events = state.inline_executor(name), state.events(name)
+        executor, events = state.executor(name), state.events(name)
         worker = Worker(driver, executor, events=events, settings=settings, post=Post(lane=lane))
         began = time.process_time()
         worker.run()

@@ -6,18 +6,20 @@ Instants are epoch seconds by the store's clock, durations are seconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from .values import value
 
-@dataclass(frozen=True, slots=True)
+
+@value
 class After:
     """So many seconds after the store's present."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class At:
     """At this instant, in epoch seconds."""
 
@@ -38,7 +40,7 @@ def instant(when: When, now: float) -> float:
             return at
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Key:
     """A unique key, held by one job at a time.
 
@@ -52,7 +54,7 @@ class Key:
     seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ties:
     """What a job's end is to be told: its unique key, its chain and its place there (from 1), its batch.
 
@@ -66,7 +68,7 @@ class Ties:
     is_callback: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Envelope:
     """One stored job: its signed body, and beside it what a store must be able to read.
 
@@ -82,7 +84,7 @@ class Envelope:
     ties: Ties | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Counters:
     """What is counted of a job, each apart: body starts, raised errors, put-backs and cut-short runs."""
 
@@ -106,7 +108,7 @@ class Event(Enum):
     RETRIED = "retried"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Entry:
     """One unhappy transition: what, when, in which attempt, why, and until when the job was put off."""
 
@@ -117,7 +119,7 @@ class Entry:
     until: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ErrorRecord:
     """A failure in storable form: see `history.describe`."""
 
@@ -127,7 +129,7 @@ class ErrorRecord:
     causes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reservation:
     """One delivery of a job to one worker.
 
@@ -149,7 +151,7 @@ class Reservation:
         return self.counters.attempts
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ack:
     """The job is done with and leaves the store. `skipped`: it ended quietly, without having been done."""
 
@@ -157,7 +159,7 @@ class Ack:
     skipped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Release:
     """The job goes back, due at `due`, with these counters and one more line in its history."""
 
@@ -167,7 +169,7 @@ class Release:
     entry: Entry
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Fail:
     """The job has failed for good: its record is written and the job removed in one step."""
 
@@ -180,7 +182,7 @@ class Fail:
 Settlement = Ack | Release | Fail
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Room:
     """How much one pop may take: at most `limit` jobs, and no more than `box` seconds of work.
 
@@ -203,7 +205,7 @@ class Room:
         return taken == 0 or (taken < self.limit and used + expected <= self.box)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Popped:
     """What a pop found. `next_due` is when the next delayed job or lease falls due, if nothing was found."""
 
@@ -213,7 +215,7 @@ class Popped:
     reclaimed: tuple[Reclaimed, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reclaimed:
     """A job whose lease ran out and which this pop took in again. `charged`: its attempt stays counted."""
 
@@ -222,7 +224,7 @@ class Reclaimed:
     charged: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Followed:
     """A job that was stored in the step that ended another: the next link, or a callback.
 
@@ -233,7 +235,7 @@ class Followed:
     holder: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Settled:
     """The answer of a settling: the settlements that came too late, and what followed from the others."""
 
@@ -241,7 +243,7 @@ class Settled:
     followed: tuple[Followed, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Exchange:
     """The answer of settle and pop in one step."""
 
@@ -254,7 +256,7 @@ class Exchange:
         return self.settled.stale
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Progress:
     """What a running job says of itself through `current_job.progress`."""
 

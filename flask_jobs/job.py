@@ -128,7 +128,7 @@ class TaskJob(Job):
     def handle(self) -> Awaitable[None] | None:
         """Call the function with the stored arguments."""
         result = self.called(type(self).function)
-        return result if inspect.isawaitable(result) else None
+        return result if result is not None and inspect.isawaitable(result) else None
 
     def called(self, function: Callable[..., Any]) -> Any:
         """What a function gives for the stored arguments."""

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .errors import MaxAttemptsExceeded, WorkerDied
+from .values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Done:
     """The body returned."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Skipped:
     """The job ended quietly: by a middleware, by itself, or with its model."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Released:
     """The job asked to be put back. `started`: its body had been entered, and not because of a stop; `spends`: it costs
     an attempt anyway."""
@@ -30,14 +29,14 @@ class Released:
     spends: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Raised:
     """An error came out of the body, a middleware or the rebuilding."""
 
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TimedOut:
     """The attempt reached its limit of so many seconds. `ended`: its process had to be ended for it."""
 
@@ -46,42 +45,42 @@ class TimedOut:
     ended: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Interrupted:
     """The worker had to go and cut the attempt short."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Died:
     """The worker process ended while the body ran, and not because it was to."""
 
     error: WorkerDied
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Hopeless:
     """No further attempt could help: undecodable, a row gone, or failed by the job itself."""
 
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Refused:
     """The body was not entered: a limit of the job had been used up before (see `policy.refuse`)."""
 
     error: MaxAttemptsExceeded
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unknown:
     """This worker's code has no class of that name; another's may."""
 
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Newer:
     """The stored version is newer than this worker's code."""
 

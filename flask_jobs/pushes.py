@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from .envelope import NOW, Envelope, When
+from .values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Push:
     """An envelope on its way into a store.
 
@@ -24,7 +25,7 @@ class Push:
     deferred: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Pushed:
     """The answer to one push.
 
@@ -46,7 +47,7 @@ class Role(Enum):
     FINALLY = "finally"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChainPush:
     """Jobs to run one after the other, pushed as a whole: the first at once, each other with the success before it.
 
@@ -58,7 +59,7 @@ class ChainPush:
     catch: Push | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BatchPush:
     """Jobs to run in any order, pushed and counted together. The ties of each member name the batch.
 

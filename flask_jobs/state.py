@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,7 @@ class AppState:
     def __init__(self, app: Flask, registry: Registry, session: Any, factories: Mapping[str, DriverFactory]) -> None:
         self.app = app
         self.registry = registry
-        self.watching: object = None
+        self.stop_looking_for_sessions: Callable[[], None] = lambda: None
         self._session = session
         self._sessions: Sessions = NoSessions()
         self._serializer: Serializer | None = None
@@ -107,8 +107,12 @@ class AppState:
         return self._events[connection]
 
     def executor(self, connection: str) -> Executor:
-        """Runs attempts of a connection's stored jobs in this app; refuses unsigned ones as `serializer_for` does."""
+        """Runs attempts of a connection's stored jobs in this app; refuses unsigned ones as `serializer_for` does.
+
+        Whoever has stored jobs run has made the app, so that a context of each job need not be looked at for sessions.
+        """
         self.serializer_for(self.connections.driver(connection))
+        self.stop_looking_for_sessions()
         return self.inline_executor(connection)
 
     def inline_executor(self, connection: str) -> Executor:
@@ -222,7 +226,9 @@ def attach(app: Flask, *, registry: Registry, session: Any, factories: Mapping[s
         raise ConfigurationError(f"The app {app.name!r} has its Jobs already: call init_app once, on one Jobs object.")
     state = AppState(app, registry, session, factories)
     app.extensions[EXTENSION] = state
-    state.watching = watch_from_first_context(app, lambda: state.sessions, also=state.begin_before_savepoints)
+    state.stop_looking_for_sessions = watch_from_first_context(
+        app, lambda: state.sessions, also=state.begin_before_savepoints
+    )
 
 
 def current_state() -> AppState:

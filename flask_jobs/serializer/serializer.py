@@ -26,7 +26,7 @@ FORMAT = 1
 """The version of the body's layout."""
 
 _dumps = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
-_loads = json.JSONDecoder().decode
+_loads = json.JSONDecoder().raw_decode
 
 
 class Description(TypedDict):
@@ -199,9 +199,11 @@ def _refuse(name: str, job: Job, unfit: Unfit) -> NoReturn:
 
 def _parsed(text: str) -> _Payload:
     try:
-        raw = _loads(text)
+        raw, end = _loads(text)
     except (ValueError, RecursionError):
-        raise MalformedEnvelope("The payload is no JSON: it was cut, or not written by this library.") from None
+        end = -1
+    if end != len(text):
+        raise MalformedEnvelope("The payload is no JSON: it was cut, or not written by this library.")
     if type(raw) is not dict:
         raise MalformedEnvelope("The payload is no JSON object, so it was not written by this library.")
     version = raw.get("v")

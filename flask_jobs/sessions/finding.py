@@ -44,12 +44,12 @@ def named_session(session: object) -> Session:
 
 def watch_from_first_context(
     app: Flask, find: Callable[[], Sessions], *, also: Callable[[], None] = lambda: None
-) -> object:
+) -> Callable[[], None]:
     """Watch the sessions that `find` returns as soon as a context of the app exists, so before any of them works.
 
     Extensions may be initialised in any order until then, or even in that context: where nothing is found, the next
-    context is looked at again. `also` is done in the same moment. The caller keeps what is returned: the signal does
-    not.
+    context is looked at again. `also` is done in the same moment. The caller keeps what is returned, for the signal
+    does not, and calls it when nothing is to be looked for any more.
     """
 
     def watch(sender: Flask, **_: object) -> None:
@@ -58,10 +58,14 @@ def watch_from_first_context(
             return
         sessions.watch()
         also()
-        appcontext_pushed.disconnect(watch, app)
+        stop()
+
+    def stop() -> None:
+        # Without the sender, or the signal would go on to work out whom to tell.
+        appcontext_pushed.disconnect(watch)
 
     appcontext_pushed.connect(watch, app)
-    return watch
+    return stop
 
 
 def _given(session: SessionOption) -> Sessions:
