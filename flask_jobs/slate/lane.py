@@ -103,12 +103,12 @@ class Lane(NoLane):
         if len(text) > LONGEST_TOKEN:
             raise ValueError(f"A token is at most {LONGEST_TOKEN} bytes long.")
         at, asked = self._at + ASKING, clock.monotonic()
-        body = TOKEN.pack(0, asked, len(text)) + text
-        self._memory[at : at + len(body)] = checked(body)
+        body = checked(TOKEN.pack(asked, len(text)) + text)
+        self._memory[at : at + len(body)] = body
 
     def answered(self, token: str, reservations: Sequence[Reservation]) -> None:
         """It has brought these; all that was held before is settled."""
-        asked = TOKEN.unpack_from(self._memory, self._at + ASKING)[1]
+        asked = TOKEN.unpack_from(self._memory, self._at + ASKING + CHECKSUM.size)[0]
         jobs = [
             [held.envelope.id, held.receipt, held.envelope.queue, held.envelope.name, held.attempt]
             for held in reservations
@@ -129,7 +129,8 @@ class Lane(NoLane):
 
     def clear(self) -> None:
         """Nothing is held any more, and nothing asked for."""
-        self._memory[self._at + ASKING : self._at + ASKING + TOKEN.size] = bytes(TOKEN.size)
+        length = CHECKSUM.size + TOKEN.size
+        self._memory[self._at + ASKING : self._at + ASKING + length] = bytes(length)
         self.answered("", ())
 
     def use(self) -> None:
@@ -183,8 +184,8 @@ class Lane(NoLane):
         position, began, text = self._running
         at = self._at + RUNNING
         self._run = (self._run + 1) & 0xFF
-        body = RUN.pack(0, self._run, position, began, limit, len(text)) + text
-        self._memory[at : at + len(body)] = checked(body)
+        body = checked(RUN.pack(self._run, position, began, limit, len(text)) + text)
+        self._memory[at : at + len(body)] = body
 
     @property
     def renewed(self) -> float:

@@ -25,22 +25,23 @@ CURRENT, IN_USE, HAS_LEFT, RENEWED, RENEWED_HERE, ASKING, RUNNING, RECORDS = 0, 
 
 RENEWAL = struct.Struct("<Id")
 INSTANTS = struct.Struct("<dd")
-TOKEN = struct.Struct("<IdB")
-RUN = struct.Struct("<IBHddH")
+TOKEN = struct.Struct("<dB")
+RUN = struct.Struct("<BHddH")
 RECORD = struct.Struct("<IIHI")
 CHECKSUM = struct.Struct("<I")
+"""Stands before what it is of."""
 
 RECORD_SIZE = 32_768
 STATES, TEXT = 16, 16 + MOST
-LONGEST_OPTIONS = RECORDS - RUNNING - RUN.size
-LONGEST_TOKEN = RUNNING - ASKING - TOKEN.size
+LONGEST_OPTIONS = RECORDS - RUNNING - CHECKSUM.size - RUN.size
+LONGEST_TOKEN = RUNNING - ASKING - CHECKSUM.size - TOKEN.size
 
 
 def sum_of(body: bytes | bytearray) -> int:
-    """The checksum of what follows its own place in the body. Never 0, which says that nothing is there."""
-    return zlib.crc32(body[CHECKSUM.size :]) | 1
+    """The checksum of a body. Never 0, which says that nothing is there."""
+    return zlib.crc32(body) | 1
 
 
 def checked(body: bytes) -> bytes:
-    """The body with its checksum in its place."""
-    return CHECKSUM.pack(sum_of(body)) + body[CHECKSUM.size :]
+    """The body behind its checksum."""
+    return CHECKSUM.pack(sum_of(body)) + body

@@ -12,6 +12,7 @@ import zlib
 from .lane import Lane
 from .layout import (
     ASKING,
+    CHECKSUM,
     COUNT,
     CURRENT,
     ERRANDS,
@@ -177,18 +178,22 @@ class Slate:
         once, again = INSTANTS.unpack_from(self._memory, at + RENEWED_HERE)
         return float(once) if once == again else 0.0
 
+    def _has_sum(self, at: int, body: bytes | bytearray) -> bool:
+        return bool(CHECKSUM.unpack_from(self._memory, at)[0] == sum_of(body))
+
     def _asking(self, at: int) -> str | None:
-        checksum, _, length = TOKEN.unpack_from(self._memory, at + ASKING)
-        body = self._memory[at + ASKING : at + ASKING + TOKEN.size + length]
-        is_whole = length and checksum == sum_of(body)
-        return body[TOKEN.size :].decode() if is_whole else None
+        begins = at + ASKING + CHECKSUM.size
+        _, length = TOKEN.unpack_from(self._memory, begins)
+        body = self._memory[begins : begins + TOKEN.size + length]
+        return body[TOKEN.size :].decode() if length and self._has_sum(at + ASKING, body) else None
 
     def _running(self, at: int) -> Running | None:
         # First, for a run that leaves its limit while this reads is in no danger, and one that begins might be.
         has_left = self._memory[at + HAS_LEFT]
-        checksum, run, position, began, limit, length = RUN.unpack_from(self._memory, at + RUNNING)
-        body = self._memory[at + RUNNING : at + RUNNING + RUN.size + length]
-        if length > LONGEST_OPTIONS or checksum != sum_of(body):
+        begins = at + RUNNING + CHECKSUM.size
+        run, position, began, limit, length = RUN.unpack_from(self._memory, begins)
+        body = self._memory[begins : begins + RUN.size + length]
+        if length > LONGEST_OPTIONS or not self._has_sum(at + RUNNING, body):
             return None
         return Running(position, began, LEFT if has_left == run else limit, body[RUN.size :].decode())
 

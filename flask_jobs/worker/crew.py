@@ -118,7 +118,10 @@ class Crew:
         return any(worker.jobs for worker in self.workers)
 
     def _worked_enough(self) -> Stop | None:
-        settings, jobs = self._settings, sum(member.worker.jobs for member in self._members)
+        settings = self._settings
+        if settings.max_jobs is None and settings.recycle_after is None:
+            return None
+        jobs = sum(member.worker.jobs for member in self._members)
         if settings.max_jobs is not None and jobs >= settings.max_jobs:
             return Stop.MAX_JOBS
         if settings.recycle_after is not None and jobs >= settings.recycle_after:

@@ -49,8 +49,11 @@ class Reporter:
 
     def close(self) -> None:
         """Write nothing more: with the attempt, its progress ends."""
+        self._is_closed = True
+        # What comes after this look finds it closed; most jobs never say anything.
+        if self._latest is None and self._timer is None:
+            return
         with self._lock:
-            self._is_closed = True
             self._latest = None
             timer, self._timer = self._timer, None
         if timer is not None:
