@@ -17,10 +17,10 @@ from ...validation import seconds
 from . import schema
 from .bell import Bell
 from .bookings import Bookings
-from .dialects import Alone, Dialect, Ran, dialect_of
+from .dialects import Alone, Dialect, dialect_of
 from .server_errors import NotAllowed
 from .statements import AppTransaction, Compiler, OwnTransaction, Row
-from .text import Parameters, Statement
+from .text import Parameters, Ran, Statement
 
 
 class Translation:
