@@ -123,6 +123,11 @@ class Access(Driver):
             fate.stored = Stored.UNKNOWN
             return self._alone(connection, statement, parameters, lasting=lasting, before=before).rows
 
+    def read_alone(self, statement: Statement, parameters: Parameters) -> Sequence[Row]:
+        """The rows of one statement that only reads."""
+        with self.translating(), self.lending() as connection:
+            return self._alone(connection, statement, parameters, lasting=True, before=()).rows
+
     def change_alone(
         self, statement: Statement, parameters: Parameters, *, lasting: bool, before: Sequence[Statement] = ()
     ) -> int:
