@@ -17,10 +17,10 @@ from ...validation import seconds
 from . import schema
 from .bell import Bell
 from .bookings import Bookings
-from .dialects import Alone, Dialect, Ran, dialect_of
+from .dialects import Alone, Dialect, dialect_of
 from .server_errors import NotAllowed
 from .statements import AppTransaction, Compiler, OwnTransaction, Row
-from .text import Parameters, Statement
+from .text import Parameters, Ran, Statement
 
 
 class Translation:
@@ -122,6 +122,11 @@ class Access(Driver):
         with self.translating() as fate, self.lending() as connection:
             fate.stored = Stored.UNKNOWN
             return self._alone(connection, statement, parameters, lasting=lasting, before=before).rows
+
+    def read_alone(self, statement: Statement, parameters: Parameters) -> Sequence[Row]:
+        """The rows of one statement that only reads."""
+        with self.translating(), self.lending() as connection:
+            return self._alone(connection, statement, parameters, lasting=True, before=()).rows
 
     def change_alone(
         self, statement: Statement, parameters: Parameters, *, lasting: bool, before: Sequence[Statement] = ()

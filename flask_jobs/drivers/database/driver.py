@@ -197,8 +197,10 @@ class DatabaseDriver(
             return settled, self._popping.take(transaction, queues, token, room)
 
     def _look(self, queues: Sequence[str]) -> Look:
+        if self._one_trip is not None:
+            return self._one_trip.look(queues)
         with self.reading() as transaction:
-            return self._popping.look(transaction, queues)
+            return self._popping.look(transaction.rows, queues)
 
     def _wait(self, queues: Sequence[str], deadline: float, stopping: Callable[[], bool]) -> None:
         watch, seen = self._watched(), None

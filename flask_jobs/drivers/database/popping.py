@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from ...envelope import Popped, Reclaimed, Room
 from ..transitions import RECLAIMED_AT_ONCE, in_turn, taken_in
 from .rows import JOB_COLUMNS, JobRow, job_row
 from .schema import DELAYED, READY, RESERVED, jobs, paused
-from .statements import Compiler, OwnTransaction, constant, limited, parameter
+from .statements import Compiler, OwnTransaction, Row, constant, limited, parameter
 from .text import Parameters, Statement
 
 # The order in which jobs were popped is told by their leases: each ends so much later than the one before.
@@ -23,6 +23,9 @@ APART = 1e-6
 _QUEUE = parameter("queue", sa.String)
 _NOW = parameter("now", sa.Double)
 _FOREVER = sa.literal_column("1e18", sa.Double)
+
+Read = Callable[[Statement, Parameters], Sequence[Row]]
+"""Gives the rows that a statement finds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +70,27 @@ class Popping:
         self._reclaim = compile_(_reclaim())
         self.due_first: dict[str, bool] = {}
 
-    def look(self, transaction: OwnTransaction, queues: Sequence[str]) -> Look:
+    def look(self, read: Read, queues: Sequence[str]) -> Look:
         """Look at the queues without touching anything."""
-        shown = [self._show(transaction, queue) for queue in queues]
+        shown = [self._show(read, queue) for queue in queues]
         dues = [due for each in shown for due in each.dues if due < 1e18]
         has_work = any(each.has_ready or each.has_due or each.has_expired for each in shown)
         return Look(max((each.now for each in shown), default=0.0), has_work, min(dues, default=None))
 
     def take(self, transaction: OwnTransaction, queues: Sequence[str], token: str, room: Room) -> Popped:
         """Take in what expired, then reserve what there is room for."""
-        shown = [self._show(transaction, queue) for queue in queues]
+        shown = [self._show(transaction.rows, queue) for queue in queues]
         now = max((each.now for each in shown), default=0.0)
         reclaimed = self._take_in(transaction, [each.queue for each in shown if each.has_expired], now)
         taken = self._choose(transaction, shown, room, now)
         if not taken:
-            look = self.look(transaction, queues)
+            look = self.look(transaction.rows, queues)
             return Popped((), now, look.next_due, tuple(reclaimed))
         self._hold(transaction, taken, token, now + self.retry_after)
         return Popped(tuple([row.reservation(token, now) for row in taken]), now, None, tuple(reclaimed))
 
-    def _show(self, transaction: OwnTransaction, queue: str) -> _Shown:
-        now, ready, delayed, reserved, held_until = transaction.rows(self._look, {"queue": queue})[0]
+    def _show(self, read: Read, queue: str) -> _Shown:
+        now, ready, delayed, reserved, held_until = read(self._look, {"queue": queue})[0]
         if held_until > now:
             return _Shown(queue, now, dues=(held_until,))
         # Text is greater than every number, in SQL as well: what has been overwritten with it never falls due.

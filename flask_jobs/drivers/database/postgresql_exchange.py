@@ -10,14 +10,14 @@ from ...envelope import Ack, Popped, Room, Settled, Settlement
 from . import postgresql_steps as steps
 from .access import Access
 from .dialects.postgresql import raw
-from .popping import Popping
+from .popping import Look, Popping
 from .remembering import Memory
 from .rows import JobRow
 from .settling import Settling, as_row
 
 
 class OneTrip:
-    """Serves exchanges of what is done for what is next, as long as nothing has expired."""
+    """Serves exchanges of what is done for what is next, as long as nothing has expired, and looks for what is next."""
 
     def __init__(self, access: Access, memory: Memory, popping: Popping, settling: Settling) -> None:
         local_clock = access.compile.local_clock
@@ -31,6 +31,10 @@ class OneTrip:
     def serves(self, settlements: Sequence[Settlement]) -> bool:
         """Whether nothing but acks of jobs without ties is settled."""
         return all(isinstance(one, Ack) and one.reservation.envelope.ties is None for one in settlements)
+
+    def look(self, queues: Sequence[str]) -> Look:
+        """Look at the queues without touching anything. To plan this takes far longer than to run it as planned."""
+        return self._popping.look(self._access.read_alone, queues)
 
     def settle(self, settlements: Sequence[Settlement]) -> Settled:
         """Settle what is done, and say what came too late."""

@@ -17,6 +17,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from . import postgresql_errors as errors
+from .text import Ran
 
 _TOLD = "flask_jobs.prepared"
 
@@ -37,14 +38,14 @@ class Prepared:
     def __init__(self) -> None:
         self._is_of_use = True
 
-    def run(self, connection: PoolProxiedConnection, text: str, send: Callable[[str], None]) -> bool:
-        """Send what runs the statement, and what it is before that if need be; false if it must be sent as it is."""
+    def run(self, connection: PoolProxiedConnection, text: str, send: Callable[[str], Ran]) -> Ran | None:
+        """Send what runs the statement, and what it is before that if need be; None if it must be sent as it is."""
         told: set[str] | None = connection.info.get(_TOLD)
         if told is None or not self._is_of_use:
-            return False
+            return None
         named = _named(text)
         try:
-            send(_AS_PLANNED + (named.running if named.name in told else named.telling + named.running))
+            ran = send(_AS_PLANNED + (named.running if named.name in told else named.telling + named.running))
         except Exception as error:  # the class is the Python driver's own; nothing was written
             code = errors.code_of(error)
             if code == errors.NAME_TAKEN and named.name not in told:
@@ -54,9 +55,9 @@ class Prepared:
             if code not in errors.NOT_AS_PREPARED:
                 raise
             self._is_of_use = False
-            return False
+            return None
         told.add(named.name)
-        return True
+        return ran
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,14 @@ class Statement:
         return list(map(self._in_order, rows))
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How many rows a statement has touched, and those that it gave."""
+
+    touched: int
+    rows: Sequence[tuple[Any, ...]] = ()
+
+
 def _in_order(names: tuple[str, ...]) -> Callable[[Parameters], Any]:
     if len(names) > 1:
         return itemgetter(*names)

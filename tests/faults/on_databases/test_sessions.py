@@ -44,6 +44,19 @@ def test_what_was_prepared_in_a_transaction_that_failed_is_run_by_its_name(engin
     assert prepared(driver.engine) >= 3
 
 
+@postgresql_alone
+@with_each_client
+def test_an_idle_worker_looks_by_a_name_that_its_session_was_told_once(engine, open_driver, client):
+    driver = open_driver(engine.url.set(drivername=f"postgresql+{client}"))
+    driver.prepare()
+    before = prepared(driver.engine)
+
+    for _ in range(2):
+        assert not driver.pop(["default"], new_id(), Room(1)).reservations
+
+    assert prepared(driver.engine) == before + 1
+
+
 def work(driver):
     """Push one and then several, take all and settle it: how many were done."""
     driver.push([job()])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from ....errors import ConfigurationError
-from .dialect import Alone, Dialect, Overtaken, Ran, Select, Watch
+from .dialect import Alone, Dialect, Overtaken, Select, Watch
 from .mysql import Mysql
 from .postgresql import Postgresql
 from .sqlite import Sqlite
@@ -42,7 +42,6 @@ __all__ = [
     "Mysql",
     "Overtaken",
     "Postgresql",
-    "Ran",
     "Select",
     "Sqlite",
     "Watch",

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import PoolProxiedConnection
 
 from ....errors import JobsError, Stored, StoreRefused
-from ..text import Statement
+from ..text import Ran, Statement
 
 _NOTHING = nullcontext()
 
@@ -40,14 +40,6 @@ class Alone:
     parameters: Any
     before: Sequence[Statement]
     lasting: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """How many rows a statement has touched, and those that it gave."""
-
-    touched: int
-    rows: Sequence[tuple[Any, ...]] = ()
 
 
 class Watch(Protocol):

@@ -13,7 +13,8 @@ from sqlalchemy.pool import PoolProxiedConnection
 from ....errors import ConfigurationError, ConnectionLost, JobsError, Stored
 from .. import mysql_errors
 from ..polling import Polling
-from .dialect import Alone, Dialect, Overtaken, Ran, Select, Unique, Watch, columns
+from ..text import Ran
+from .dialect import Alone, Dialect, Overtaken, Select, Unique, Watch, columns
 
 PREPARED = "flask_jobs"
 """Marks a connection of the pool whose session has been told all that ours are told."""

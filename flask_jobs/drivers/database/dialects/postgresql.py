@@ -14,10 +14,11 @@ from ....errors import JobsError, Stored
 from .. import postgresql_errors
 from ..polling import Polling
 from ..postgresql_limit import Limit
+from ..postgresql_message import sent
 from ..postgresql_prepared import Prepared
 from ..postgresql_watch import Listening
-from ..text import Statement
-from .dialect import Alone, Dialect, Ran, Select, Unique, Watch, columns
+from ..text import Ran, Statement
+from .dialect import Alone, Dialect, Select, Unique, Watch, columns
 
 CHANNEL = "flask_jobs"
 """The channel of a database on which the names of queues are told that were written to."""
@@ -80,20 +81,14 @@ class Postgresql(Dialect):
         connection.cursor().execute("ROLLBACK")
 
     def run_alone(self, connection: PoolProxiedConnection, alone: Alone, module: Any) -> Ran:
-        # One round trip: settings and all go out as one message. Parameters are put in on this side, for the protocol
-        # that takes them apart takes no more than one statement.
-        client_side = getattr(module, "ClientCursor", None)  # psycopg2 knows no other cursor
-        cursor: Any = connection.cursor() if client_side is None else client_side(connection.driver_connection)
+        # One round trip: settings and all go out as one message.
         begin = _ONE_STATEMENT[alone.lasting] + "".join(f"{each.text}; " for each in alone.before)
 
-        def send(text: str) -> None:
-            cursor.execute(begin + text, alone.parameters)
-            while client_side is not None and cursor.nextset():
-                pass
+        def send(text: str) -> Ran:
+            return sent(connection, begin + text, alone.parameters, module)
 
-        if not self._prepared.run(connection, alone.statement.text, send):
-            send(alone.statement.text)
-        return Ran(cursor.rowcount, () if cursor.description is None else cursor.fetchall())
+        ran = self._prepared.run(connection, alone.statement.text, send)
+        return send(alone.statement.text) if ran is None else ran
 
     @contextmanager
     def lending(self, connection: PoolProxiedConnection) -> Iterator[None]:

@@ -15,7 +15,8 @@ from sqlalchemy.pool import PoolProxiedConnection
 from ....errors import ConfigurationError, JobsError, Stored
 from .. import sqlite_errors
 from ..sqlite_watch import FileWatch
-from .dialect import Alone, Dialect, Ran, Select, Unique, Watch, columns
+from ..text import Ran
+from .dialect import Alone, Dialect, Select, Unique, Watch, columns
 
 logger = logging.getLogger(__name__)
 
