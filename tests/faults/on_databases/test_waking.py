@@ -1,8 +1,10 @@
 """A waiting worker wakes for work in its queues, costs next to nothing, and listens again after its connection died."""
 
+import socket
 import statistics
 import threading
 import time
+from contextlib import contextmanager, suppress
 
 import pytest
 import sqlalchemy as sa
@@ -11,7 +13,7 @@ from flask_jobs import clock
 from flask_jobs.drivers.database import DatabaseDriver
 from flask_jobs.envelope import Ack, After, Room
 from flask_jobs.ids import new_id
-from tests.databases import POSTGRESQL
+from tests.databases import MARIADB, POSTGRESQL
 from tests.faults.support import job
 
 LIMIT = 10.0
@@ -134,6 +136,106 @@ def test_what_is_put_back_wakes_the_others(open_driver):
     one.recover("a-token")
 
     assert waiting.ended() - put_back < PROMPT
+
+
+def test_each_of_several_queues_wakes(open_driver):
+    pusher, worker = open_driver(), open_driver()
+    for queue in ("first", "second"):
+        waiting = Waiting(worker, "first", "second")
+        pushed = clock.monotonic()
+
+        pusher.push([job(queue)])
+
+        assert waiting.ended() - pushed < PROMPT
+        worker.settle([Ack(one) for one in worker.pop([queue], new_id(), Room()).reservations])
+
+
+class TestAsking:
+    """MariaDB gives no word, and is asked on a connection of its own."""
+
+    @pytest.fixture
+    def server(self):
+        return MARIADB
+
+    def test_who_asks_goes_on_when_the_session_was_ended(self, engine, open_driver):
+        pusher, worker = open_driver(), open_driver()
+        assert waking(pusher, worker) < PROMPT
+        before = sessions(engine)
+        with engine.connect() as connection:
+            for number in before:
+                if number != connection.connection.driver_connection.thread_id():
+                    connection.exec_driver_sql(f"KILL {number}")
+        until(lambda: len(before & sessions(engine)) <= 1)
+
+        again = statistics.median(waking(pusher, worker) for _ in range(5))
+
+        assert again < 0.2
+
+    def test_who_asks_takes_one_connection(self, engine, open_driver):
+        worker = open_driver()
+        worker.pop(["default"], "a-token", Room())
+        before = sessions(engine)
+
+        for _ in range(3):
+            worker.wait(["default"], timeout=0.1, stopping=lambda: False)
+
+        assert len(sessions(engine) - before) == 1
+
+    def test_a_pool_that_is_not_ours_gives_no_connection_away(self, engine, app_engine, open_driver):
+        pusher, worker = open_driver(), DatabaseDriver(app_engine, owns_engine=False)
+        worker.pop(["default"], "a-token", Room())
+        before = sessions(engine)
+
+        worker.wait(["default"], timeout=0.1, stopping=lambda: False)
+
+        assert sessions(engine) <= before
+        assert waking(pusher, worker) < PROMPT
+
+    def test_an_answer_that_comes_in_pieces_is_read_whole(self, engine, open_driver):
+        with dripping(engine.url) as url:
+            pusher, worker = open_driver(), open_driver(url)
+            worker.wait(["default"], timeout=1.0, stopping=lambda: False)
+            before = sessions(engine)
+
+            worker.wait(["default"], timeout=1.5, stopping=lambda: False)
+
+            assert sessions(engine) <= before
+            assert waking(pusher, worker) < LIMIT / 2
+
+
+@contextmanager
+def dripping(url):
+    """The url of a proxy before the server that passes on its answers in small pieces, with pauses in between."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        with suppress(OSError):
+            while True:
+                client = listening.accept()[0]
+                server = socket.create_connection((url.host, url.port or 3306))
+                threading.Thread(target=pass_on, args=(client, server, 65_536), daemon=True).start()
+                threading.Thread(target=pass_on, args=(server, client, 16), daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    with listening:
+        yield url.set(port=listening.getsockname()[1])
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def pass_on(source, target, size):
+    target.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with suppress(OSError), source, target:
+        while piece := source.recv(size):
+            target.sendall(piece)
+            if size < 100:
+                time.sleep(0.0005)
+
+
+def sessions(engine):
+    """The numbers of the sessions in the database."""
+    with engine.connect() as connection:
+        text = "SELECT id FROM information_schema.processlist WHERE db = DATABASE()"
+        return set(connection.exec_driver_sql(text).scalars())
 
 
 class TestListening:

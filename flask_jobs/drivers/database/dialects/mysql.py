@@ -12,7 +12,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 
 from ....errors import ConfigurationError, ConnectionLost, JobsError, Stored
 from .. import mysql_errors
-from ..polling import Polling
+from ..mysql_watch import Asking
 from ..text import Ran
 from .dialect import Alone, Dialect, Overtaken, Select, Unique, Watch, columns
 
@@ -111,7 +111,7 @@ class Mysql(Dialect):
         return mysql_errors.number(error) == mysql_errors.DUPLICATE
 
     def watch(self, engine: sa.Engine, *, notify: bool) -> Watch:
-        return Polling()
+        return Asking(engine, marked=PREPARED)
 
     def translate(self, error: BaseException, engine: sa.Engine, stored: Stored) -> JobsError | None:
         return mysql_errors.translate(error, engine, stored)
