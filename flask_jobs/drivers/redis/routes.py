@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 import redis
 from redis import RedisCluster
 from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -30,6 +32,41 @@ class Route(Protocol):
 
     def close(self) -> None:
         """Close what is ours."""
+
+
+class QuickPool(redis.ConnectionPool):
+    """Hands out the connection that was used last without ceremony: that takes the client as long as a command does."""
+
+    def __init__(self, **options: Any) -> None:
+        self._kept: list[Any] = []
+        super().__init__(**options)
+
+    def get_connection(self, *arguments: Any, **options: Any) -> Any:
+        """A connection that is open, and has nothing to say."""
+        if (connection := self._take_kept()) is not None:
+            if _is_ready(connection):
+                return connection
+            super().release(connection)
+        return super().get_connection(*arguments, **options)
+
+    def release(self, connection: Any) -> None:
+        """Take it back."""
+        if self._kept:
+            super().release(connection)
+        else:
+            self._kept.append(connection)
+
+    def disconnect(self, inuse_connections: bool = True) -> None:
+        """Close the idle connections, or all."""
+        while (connection := self._take_kept()) is not None:
+            super().release(connection)
+        super().disconnect(inuse_connections)
+
+    def _take_kept(self) -> Any:
+        try:
+            return self._kept.pop()
+        except IndexError:
+            return None
 
 
 class PoolRoute:
@@ -95,7 +132,19 @@ def route_to(url: str, key: str) -> Route:
         return ClusterRoute(lambda: RedisCluster.from_url(plain, **_limits()), key, is_ours=True)
     if url.startswith("redis+sentinel://"):
         return PoolRoute(_sentinel_pool(url), is_ours=True)
-    return PoolRoute(redis.ConnectionPool.from_url(url, **_limits()), is_ours=True)
+    return PoolRoute(QuickPool.from_url(url, **_limits()), is_ours=True)
+
+
+def _is_ready(connection: Any) -> bool:
+    # One that was closed would open again to be asked, and wait for a server that is away; one from before a fork is
+    # another process's.
+    if connection._sock is None or connection.pid != os.getpid():
+        return False
+    try:
+        return not connection.can_read()
+    except (RedisError, OSError):  # the server has closed it
+        connection.disconnect()
+        return False
 
 
 def _limits() -> dict[str, Any]:

@@ -213,15 +213,17 @@ def test_a_wait_leaves_alone_whoever_is_woken_by_signals_already(driver):
     theirs.close()
 
 
-def test_a_worker_that_has_stopped_is_not_woken_instead_of_another(driver, idle, client, only_woken):
-    stopped = idle("default")
+def test_a_worker_that_has_stopped_is_not_woken_instead_of_another(own_server, open_driver, only_woken):
+    # On a server of its own, for nobody else may sleep there.
+    client = own_server.client()
+    stopped = Idle(open_driver(own_server.url), "default")
     asleep(client, 1)
     stopped.end()
-    wait_until(lambda: not blocked(client), what="the end of its sleep on the server", within=1.0)
-    worker = idle("default")
+    wait_until(lambda: not blocked(client), what="the end of its sleep on the server", within=2.0)
+    worker = Idle(open_driver(own_server.url), "default")
     asleep(client, 1)
 
-    push(driver)
+    push(open_driver(own_server.url))
 
     wait_until(lambda: not worker.is_asleep, what="the worker that is left", within=1.0)
 
