@@ -10,12 +10,10 @@ import inspect
 import re
 import time
 from collections.abc import Callable
-from typing import Any, NoReturn, Protocol
-from urllib.parse import unquote, urlsplit
+from typing import Any, NoReturn
 
 import redis
 from redis import Redis, RedisCluster
-from redis.backoff import NoBackoff
 from redis.exceptions import (
     AskError,
     AuthenticationError,
@@ -33,16 +31,11 @@ from redis.exceptions import (
     ResponseError,
     TryAgainError,
 )
-from redis.retry import Retry
-from redis.sentinel import Sentinel
 
+from ... import clock
 from ...errors import ConfigurationError, ConnectionLost, Stored, StoreRefused
-
-CONNECT_LIMIT = 2.0
-"""Seconds to connect, unless the URL says otherwise (``?socket_connect_timeout=``)."""
-
-COMMAND_LIMIT = 5.0
-"""Seconds for an answer, unless the URL says otherwise (``?socket_timeout=``)."""
+from .routes import ClusterRoute, PoolRoute, Route, route_to
+from .wakeful import Wakeful
 
 # How long to wait for a Cluster that is moving our keys, in seconds after each try. While it does, some keys are here
 # and some there: no script may run before all are in one place, so it is not followed to where it points meanwhile.
@@ -87,21 +80,12 @@ _MOVED = (MovedError, AskError, TryAgainError)
 _ANSWERS = (ResponseError, AuthenticationError, BusyLoadingError)
 
 
+Part = str | bytes | int | float
+"""What a command is made of."""
+
+
 class UnknownScript(Exception):
     """The server does not know the script's hash; nothing was done."""
-
-
-class Route(Protocol):
-    """Leads to the connections of the server that holds our keys."""
-
-    def pool(self) -> redis.ConnectionPool:
-        """The connections."""
-
-    def renew(self) -> None:
-        """Find the server anew for the next command: the old way leads nowhere."""
-
-    def close(self) -> None:
-        """Close what is ours."""
 
 
 class Server:
@@ -114,7 +98,7 @@ class Server:
     def at(cls, url: str, *, key: str) -> Server:
         """The server at this URL: redis, rediss, unix, redis+cluster or redis+sentinel. `key` is one of our keys."""
         try:
-            return cls(_route_to(url, key))
+            return cls(route_to(url, key))
         except (ValueError, TypeError) as error:
             raise ConfigurationError(
                 f"This is no Redis URL: {error}. Write it like 'redis://127.0.0.1:6379/0', "
@@ -130,14 +114,33 @@ class Server:
             return cls(PoolRoute(client.connection_pool, is_ours=False))
         raise ConfigurationError(f"client must be a redis.Redis or redis.RedisCluster, not {type(client).__name__}.")
 
-    def run(self, *command: str | bytes | int | float) -> Any:
+    def run(self, *command: Part) -> Any:
         """The answer to one command, all text in it as bytes.
 
         Raises `ConnectionLost`, which says whether the command can have been carried out, or `StoreRefused`.
         """
+        return self._run(command, _at_once)
+
+    def run_blocking(self, *command: Part, seconds: float, stopping: Callable[[], bool]) -> Any:
+        """As `run`, for a command that may block for so many seconds; None as soon as `stopping()` gives it up.
+
+        What it took may then be lost, if it took something at that very moment.
+        """
+
+        def is_answered(connection: Any) -> bool:
+            ends = clock.monotonic() + seconds
+            with Wakeful() as wakeful:
+                while (left := ends - clock.monotonic()) > 0 and not wakeful.wait(connection, left):
+                    if stopping():
+                        return False
+            return True  # or its time is over, and the answer must come within the limit of any other
+
+        return self._run(command, is_answered)
+
+    def _run(self, command: tuple[Part, ...], is_answered: Callable[[Any], bool]) -> Any:
         for pause in _MOVING:
             try:
-                return self._run_once(command)
+                return self._run_once(command, is_answered)
             except _MOVED:
                 self._route.renew()
                 time.sleep(pause)
@@ -147,10 +150,13 @@ class Server:
         """Close the connections, unless they are the caller's."""
         self._route.close()
 
-    def _run_once(self, command: tuple[str | bytes | int | float, ...]) -> Any:
+    def _run_once(self, command: tuple[Part, ...], is_answered: Callable[[Any], bool]) -> Any:
         pool, connection = self._checkout()
         try:
             connection.send_command(*command)
+            if not is_answered(connection):
+                connection.disconnect()  # which ends the command on the server, too
+                return None
             return connection.read_response(disable_decoding=True)
         except _ANSWERS as error:
             if isinstance(error, ReadOnlyError):
@@ -196,93 +202,8 @@ class Server:
         raise StoreRefused(f"Redis refused: {_ADVICE.get(word, _line(error))}. Nothing was written.") from error
 
 
-class PoolRoute:
-    """One server, or the primary that a Sentinel names."""
-
-    def __init__(self, pool: redis.ConnectionPool, *, is_ours: bool) -> None:
-        self._pool = pool
-        self._is_ours = is_ours
-
-    def pool(self) -> redis.ConnectionPool:
-        """The connections."""
-        return self._pool
-
-    def renew(self) -> None:
-        """Drop the idle connections, so that the next one finds whoever answers at the address now."""
-        self._pool.disconnect(inuse_connections=False)
-
-    def close(self) -> None:
-        """Close the connections if they are ours; they open again when they are used again."""
-        if self._is_ours:
-            self._pool.disconnect()
-
-
-class ClusterRoute:
-    """The node of a Cluster that holds the slot of our keys, asked for anew when it has moved."""
-
-    def __init__(self, make: Callable[[], RedisCluster], key: str, *, is_ours: bool) -> None:
-        self._make = make
-        self._key = key
-        self._is_ours = is_ours
-        self._client: RedisCluster | None = None
-        self._is_old = False
-
-    def pool(self) -> redis.ConnectionPool:
-        """The connections to our node."""
-        client = self._client
-        if client is None:
-            client = self._client = self._make()
-        elif self._is_old:
-            client.nodes_manager.initialize()
-        self._is_old = False
-        node = client.get_node_from_key(self._key)  # type: ignore[no-untyped-call]  # redis-py leaves it untyped
-        return client.get_redis_connection(node).connection_pool
-
-    def renew(self) -> None:
-        """Ask the Cluster again which node it is."""
-        self._is_old = True
-
-    def close(self) -> None:
-        """Close the connections if they are ours."""
-        if self._is_ours and self._client is not None:
-            self._client.close()
-            self._client = None
-
-
-def _route_to(url: str, key: str) -> Route:
-    if url.startswith(("redis+cluster://", "rediss+cluster://")):
-        plain = url.replace("+cluster", "", 1)
-        address = urlsplit(plain)
-        if not address.hostname or address.port == 0:
-            raise ValueError("it names no host and port")
-        return ClusterRoute(lambda: RedisCluster.from_url(plain, **_limits()), key, is_ours=True)
-    if url.startswith("redis+sentinel://"):
-        return PoolRoute(_sentinel_pool(url), is_ours=True)
-    return PoolRoute(redis.ConnectionPool.from_url(url, **_limits()), is_ours=True)
-
-
-def _limits() -> dict[str, Any]:
-    return {
-        "socket_connect_timeout": CONNECT_LIMIT,
-        "socket_timeout": COMMAND_LIMIT,
-        "retry": Retry(NoBackoff(), 0),
-        "protocol": 2,
-    }
-
-
-def _sentinel_pool(url: str) -> redis.ConnectionPool:
-    parts = urlsplit(url)
-    credentials, _, hosts = parts.netloc.rpartition("@")
-    username, _, password = credentials.partition(":")
-    service, _, database = parts.path.strip("/").partition("/")
-    if not hosts or not service:
-        raise ValueError("it names no sentinel or no primary")
-    addresses = [(host, int(port or 26379)) for host, _, port in (entry.partition(":") for entry in hosts.split(","))]
-    own = {"username": unquote(username) or None, "password": unquote(password) or None}
-    options = _limits()
-    sentinel: Any = Sentinel(addresses, sentinel_kwargs=options)  # type: ignore[no-untyped-call]  # by redis-py
-    pool: redis.ConnectionPool = sentinel.master_for(service, db=int(database or 0), **own, **options).connection_pool
-    return pool
+def _at_once(connection: Any) -> bool:
+    return True
 
 
 def _word(error: RedisError) -> str:

@@ -30,8 +30,8 @@ from .values import decoded, delivery, followed, progress_text, reclaimed, reser
 WORK = b"work"
 """What an element of a notify list says when there is work; any other only says that it is time to look."""
 
-LOOK_EVERY = 0.5
-"""Seconds after which a waiting worker looks whether it is to stop, and whether it missed a wake-up."""
+LOOK_EVERY = 1.0
+"""Seconds after which a waiting worker looks whether it missed a wake-up."""
 
 
 class RedisDriver(RedisFollowing, RedisOperators, RedisFailedJobs, Renewable, TracksProgress, KeepsLocks):
@@ -137,7 +137,7 @@ class RedisDriver(RedisFollowing, RedisOperators, RedisFailedJobs, Renewable, Tr
                 return
             # A time limit of 0 would mean for ever.
             turn = max(0.001, min(LOOK_EVERY, left, until_due))
-            rung = self._server.run("BLPOP", *lists, f"{turn:.3f}")
+            rung = self._server.run_blocking("BLPOP", *lists, f"{turn:.3f}", seconds=turn, stopping=stopping)
             if rung and rung[1] == WORK:
                 return
 

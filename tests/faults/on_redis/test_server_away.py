@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from flask_jobs.drivers.redis import client as redis_client
+from flask_jobs.drivers.redis import routes
 from flask_jobs.envelope import After, Room
 from flask_jobs.errors import ConnectionLost, Stored, StoreRefused
 from flask_jobs.pushes import Push
@@ -29,12 +29,12 @@ def seconds_of(call):
 
 @pytest.fixture
 def short_limits(monkeypatch):
-    monkeypatch.setattr(redis_client, "CONNECT_LIMIT", 0.3)
-    monkeypatch.setattr(redis_client, "COMMAND_LIMIT", 0.3)
+    monkeypatch.setattr(routes, "CONNECT_LIMIT", 0.3)
+    monkeypatch.setattr(routes, "COMMAND_LIMIT", 0.3)
 
 
 def test_the_limits_are_a_few_seconds_unless_the_url_says_otherwise():
-    assert redis_client.CONNECT_LIMIT + redis_client.COMMAND_LIMIT < 10
+    assert routes.CONNECT_LIMIT + routes.COMMAND_LIMIT < 10
 
 
 def test_f34_a_refusing_port_is_an_error_at_once_and_nothing_is_stored(open_driver):

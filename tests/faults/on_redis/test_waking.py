@@ -1,6 +1,8 @@
 """Waking idle workers: at once, none for nothing, and no wake-up lost to a worker of another queue."""
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -61,11 +63,12 @@ def only_woken(monkeypatch):
     monkeypatch.setattr(redis_driver, "LOOK_EVERY", 4.0)
 
 
-def asleep(client, number):
-    def blocked():
-        return sum(item["cmd"] == "blpop" and "b" in item["flags"] for item in client.client_list()) >= number
+def blocked(client):
+    return sum(item["cmd"] == "blpop" and "b" in item["flags"] for item in client.client_list())
 
-    wait_until(blocked, what="workers that sleep")
+
+def asleep(client, number):
+    wait_until(lambda: blocked(client) >= number, what="workers that sleep")
 
 
 def awake(workers):
@@ -159,7 +162,7 @@ def test_a_job_that_becomes_the_next_due_is_slept_for_by_the_clock(driver, idle,
     assert pop_one(driver)
 
 
-def test_a_stop_is_noticed_within_a_second(idle, client):
+def test_a_stop_is_noticed_by_a_thread_within_a_moment(idle, client, only_woken):
     worker = idle("default")
     asleep(client, 1)
 
@@ -167,7 +170,62 @@ def test_a_stop_is_noticed_within_a_second(idle, client):
     told = time.monotonic()
     wait_until(lambda: not worker.is_asleep, what="the worker")
 
-    assert time.monotonic() - told < 1
+    assert time.monotonic() - told < 0.3
+
+
+def test_a_signal_ends_the_wait_of_the_main_thread_at_once(driver, only_woken):
+    told = []
+    previous = signal.signal(signal.SIGALRM, lambda number, frame: told.append(time.monotonic()))
+    signal.setitimer(signal.ITIMER_REAL, 0.15)
+
+    driver.wait(["default"], timeout=20.0, stopping=lambda: bool(told))
+    took = time.monotonic() - told[0]
+    signal.signal(signal.SIGALRM, previous)
+
+    assert took < 0.05
+
+
+def test_a_signal_that_is_no_stop_leaves_the_wait_asleep(driver, only_woken):
+    told, asked = [], []
+    previous = signal.signal(signal.SIGALRM, lambda number, frame: told.append(number))
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    start = time.monotonic()
+
+    driver.wait(["default"], timeout=0.3, stopping=lambda: bool(asked.append(1)))
+    took = time.monotonic() - start
+    signal.signal(signal.SIGALRM, previous)
+
+    assert told
+    assert took >= 0.3
+    assert len(asked) < 10
+
+
+def test_a_wait_leaves_alone_whoever_is_woken_by_signals_already(driver):
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    signal.set_wakeup_fd(theirs.fileno())
+
+    driver.wait(["default"], timeout=0.05, stopping=lambda: False)
+    left = signal.set_wakeup_fd(-1)
+
+    assert left == theirs.fileno()
+    ours.close()
+    theirs.close()
+
+
+def test_a_worker_that_has_stopped_is_not_woken_instead_of_another(own_server, open_driver, only_woken):
+    # On a server of its own, for nobody else may sleep there.
+    client = own_server.client()
+    stopped = Idle(open_driver(own_server.url), "default")
+    asleep(client, 1)
+    stopped.end()
+    wait_until(lambda: not blocked(client), what="the end of its sleep on the server", within=2.0)
+    worker = Idle(open_driver(own_server.url), "default")
+    asleep(client, 1)
+
+    push(open_driver(own_server.url))
+
+    wait_until(lambda: not worker.is_asleep, what="the worker that is left", within=1.0)
 
 
 def test_an_empty_pop_leaves_no_wake_up_behind(driver, client):
