@@ -17,6 +17,7 @@ from .access import Access
 from .dialects import Dialect, Mysql, Postgresql, Sqlite, Watch
 from .failed import FailedJobs
 from .following import Following
+from .leasing import Leasing
 from .mysql_popping import MysqlPopping
 from .mysql_pushing import MysqlPushing
 from .operators import Operators
@@ -70,7 +71,8 @@ class DatabaseDriver(
         self.following = Following(self.compile, self._pushing)
         popping, settling = _POPPING.get(type(self.dialect), Popping), _SETTLING.get(type(self.dialect), Settling)
         self._popping = popping(self.compile, retry_after=self.retry_after)
-        self.settling = settling(self.compile, self.memory, self.bell, self.following, retry_after=self.retry_after)
+        self.settling = settling(self.compile, self.memory, self.bell, self.following)
+        self._leasing = Leasing(self.compile, self.bell, retry_after=self.retry_after)
         self._one_trip = None
         if isinstance(self.dialect, Postgresql):
             self._one_trip = OneTrip(self, self.memory, self._popping, self.settling)
@@ -137,12 +139,12 @@ class DatabaseDriver(
     def recover(self, token: str, keep: Collection[str] = ()) -> int:
         """Put back, uncharged and at the head of their queues, what the pop with this token still holds."""
         with self.writing() as transaction:
-            return self.settling.recover(transaction, token, keep)
+            return self._leasing.recover(transaction, token, keep)
 
     def held(self, token: str) -> list[Reservation]:
         """What the pop with this token still holds, in the order of the pop, or of the renewals if there were any."""
         with self.reading() as transaction:
-            return self.settling.held(transaction, token, self.present(transaction))
+            return self._leasing.held(transaction, token, self.present(transaction))
 
     @repeated_if_overtaken
     def renew(self, reservations: Sequence[Reservation]) -> list[Reservation]:
@@ -150,7 +152,7 @@ class DatabaseDriver(
         if not reservations:
             return []
         with self.writing() as transaction:
-            return self.settling.renew(transaction, reservations)
+            return self._leasing.renew(transaction, reservations)
 
     @repeated_if_overtaken
     def note_progress(self, reservation: Reservation, progress: Progress) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import cast
 
 from ...envelope import Ack, Popped, Room, Settled, Settlement
@@ -69,7 +70,8 @@ class OneTrip:
         return settled, Popped(tuple([row.reservation(token, now) for row in taken]), now)
 
     def _acked(self, acks: Sequence[Ack]) -> dict[str, object]:
-        rows = [as_row("ack", ack.reservation) for ack in acks]
+        # In the order in which a renewal holds them.
+        rows = sorted([as_row("ack", ack.reservation) for ack in acks], key=itemgetter("row_seq"))
         return {"acks": json.dumps(rows), "remember_ids": self._memory.remember_ids}
 
     def _settled(self, acks: Sequence[Ack], noted: int) -> Settled:

@@ -18,10 +18,8 @@ from .statements import Compiler, OwnTransaction
 class PostgresqlSettling(Settling):
     """Ends all jobs of one settling that are done and have ties in one statement."""
 
-    def __init__(
-        self, compile_: Compiler, memory: Memory, bell: Bell, following: Following, *, retry_after: float
-    ) -> None:
-        super().__init__(compile_, memory, bell, following, retry_after=retry_after)
+    def __init__(self, compile_: Compiler, memory: Memory, bell: Bell, following: Following) -> None:
+        super().__init__(compile_, memory, bell, following)
         self._remember_ids = memory.remember_ids
         self._end_each = raw(steps.ACK_EACH, local_clock=compile_.local_clock)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import cache, cached_property
 from typing import Any
 
@@ -12,52 +12,34 @@ import sqlalchemy as sa
 from ...envelope import Ack, Fail, Hook, Progress, Release, Reservation, Settled, Settlement
 from .bell import Bell
 from .bookings import Bookings
+from .deliveries import HELD, Holding, all_held, holder_of, number_of, receipt
 from .ended import Ended
 from .following import Following
 from .keys import digest_of
-from .popping import APART
-from .pushing import select_head
 from .remembering import Memory
-from .rows import JOB_COLUMNS, counter_parameters, dump_progress, error_parameters, history_after, job_row
-from .schema import COUNTERS, DELAYED, READY, RESERVED, failed, jobs
-from .statements import Compiler, OwnTransaction, constant, instant_parameters, padded, parameter, places
-
-# Named by its receipt, a delivery is live as long as nobody else has been given the job.
-_HELD = (
-    jobs.c.seq == parameter("row_seq", sa.BigInteger),
-    jobs.c.token == parameter("holder", sa.String),
-    jobs.c.state == constant(RESERVED),
-)
+from .rows import counter_parameters, dump_progress, error_parameters, history_after
+from .schema import COUNTERS, DELAYED, failed, jobs
+from .statements import Compiler, OwnTransaction, constant, instant_parameters, padded, parameter
 
 
 class Settling:
     """Applies settlements and everything else that a receipt gives a right to."""
 
-    def __init__(
-        self, compile_: Compiler, memory: Memory, bell: Bell, following: Following, *, retry_after: float
-    ) -> None:
-        self._retry_after = retry_after
+    def __init__(self, compile_: Compiler, memory: Memory, bell: Bell, following: Following) -> None:
         self._compile = compile_
         self._following = following
         self._bell = bell
         self._memory = memory
-        self._note_end = memory.noting_end(*_HELD)
-        self._note_ends = cache(lambda amount: memory.noting_end(*_all_held(amount), settlement=_acked(compile_)))
-        self._live = cache(lambda amount: compile_(compile_.dialect.holding(_live(amount))))
-        self._remove_all = cache(lambda amount: compile_(sa.delete(jobs).where(*_all_held(amount))))
-        self._note_release = memory.noting_release(*_HELD)
-        self._remove = compile_(sa.delete(jobs).where(*_HELD))
+        self._holding = Holding(compile_)
+        self._note_end = memory.noting_end(*HELD)
+        self._note_ends = cache(lambda amount: memory.noting_end(*all_held(amount), settlement=_acked(compile_)))
+        self._remove_all = cache(lambda amount: compile_(sa.delete(jobs).where(*all_held(amount))))
+        self._note_release = memory.noting_release(*HELD)
+        self._remove = compile_(sa.delete(jobs).where(*HELD))
         self._put_back = compile_(_put_back(compile_))
         self._record = compile_(_record(compile_))
-        self._renew = compile_(_renew(compile_))
-        self._note_progress = compile_(
-            sa.update(jobs).where(*_HELD).values(progress=parameter("progress_now", sa.Text))
-        )
-        self._give_back_key = compile_(sa.update(jobs).where(*_HELD).values(unique_key=sa.null(), key_until=sa.null()))
-        self._held_by = compile_(compile_.dialect.holding(_held_by(jobs.c.seq, jobs.c.id, jobs.c.queue)))
-        self._look_at_held = compile_(_held_by(*JOB_COLUMNS))
-        self._recover = compile_(_recover())
-        self._head = compile_(select_head())
+        self._note_progress = compile_(sa.update(jobs).where(*HELD).values(progress=parameter("progress_now", sa.Text)))
+        self._give_back_key = compile_(sa.update(jobs).where(*HELD).values(unique_key=sa.null(), key_until=sa.null()))
 
     @cached_property
     def _bookings(self) -> Bookings:
@@ -65,6 +47,8 @@ class Settling:
 
     def settle(self, transaction: OwnTransaction, settlements: Sequence[Settlement]) -> Settled:
         """Apply the settlements whose deliveries are live, with what follows, and say which came too late."""
+        if _are_several_steps(settlements):
+            self._holding.in_order(transaction, [number_of(settlement) for settlement in settlements])
         acks = [settlement for settlement in settlements if isinstance(settlement, Ack)]
         stale = self._ack(transaction, [ack for ack in acks if not _is_tied(ack)])
         ended: list[Ack | Fail] = []
@@ -89,38 +73,14 @@ class Settling:
         self._memory.prune(transaction, len(settlements))
         return Settled(tuple(stale), tuple(followed))
 
-    def renew(self, transaction: OwnTransaction, reservations: Sequence[Reservation]) -> list[Reservation]:
-        """Extend the live leases, and return the deliveries whose lease is over."""
-        return [
-            reservation
-            for place, reservation in enumerate(reservations)
-            if not transaction.run(self._renew, {**_receipt(reservation), "seconds": self._retry_after + place * APART})
-        ]
-
     def note_progress(self, transaction: OwnTransaction, reservation: Reservation, progress: Progress) -> bool:
         """Store the progress beside the job, if the delivery is live."""
-        parameters = {**_receipt(reservation), "progress_now": dump_progress(progress)}
+        parameters = {**receipt(reservation), "progress_now": dump_progress(progress)}
         return transaction.run(self._note_progress, parameters) == 1
 
     def give_back_key(self, transaction: OwnTransaction, reservation: Reservation) -> bool:
         """Give back the unique key of the running job, if the delivery is live."""
-        return transaction.run(self._give_back_key, _receipt(reservation)) == 1
-
-    def recover(self, transaction: OwnTransaction, token: str, keep: Collection[str]) -> int:
-        """Put back at the head of their queues what the token holds and is not kept, in the order of the pop."""
-        held = transaction.rows(self._held_by, {"holder": token})
-        lost = [(seq, queue) for seq, job_id, queue in held if job_id not in keep]
-        # The last one first, each before all others.
-        for seq, queue in reversed(lost):
-            head = transaction.rows(self._head, {"queue": queue})[0][0]
-            transaction.run(self._recover, {"row_seq": seq, "head": head})
-        self._bell.ring(transaction, {queue for _, queue in lost})
-        return len(lost)
-
-    def held(self, transaction: OwnTransaction, token: str, now: float) -> list[Reservation]:
-        """The deliveries that the token holds, in the order of the pop, or of the renewals if there were any."""
-        rows = map(job_row, transaction.rows(self._look_at_held, {"holder": token}))
-        return [row.delivery(token, now) for row in rows]
+        return transaction.run(self._give_back_key, receipt(reservation)) == 1
 
     def _ack(self, transaction: OwnTransaction, acks: Sequence[Ack]) -> list[Settlement]:
         noted = 0
@@ -134,8 +94,7 @@ class Settling:
         """End the live deliveries of jobs with ties, and give those that were ended by this."""
         live: set[object] = set()
         for holder, numbers in _by_holder(acks).items():
-            rows = {"holder": holder, **padded("seq", numbers)}
-            live |= {f"{seq}:{holder}" for (seq,) in transaction.rows(self._live(len(rows) - 1), rows)}
+            live |= {f"{seq}:{holder}" for seq in self._holding.live(transaction, holder, numbers)}
         ended = [ack for ack in acks if ack.reservation.receipt in live]
         self._ack(transaction, ended)
         return ended
@@ -183,36 +142,30 @@ def _is_tied(ack: Ack) -> bool:
     return ack.reservation.envelope.ties is not None
 
 
+def _are_several_steps(settlements: Sequence[Settlement]) -> bool:
+    """Whether these rows are not all changed by one statement, in the order of their numbers."""
+    if len(settlements) < 2:
+        return False
+    pops = {holder_of(settlement) for settlement in settlements}
+    return len(pops) > 1 or any(not isinstance(one, Ack) or _is_tied(one) for one in settlements)
+
+
 def _without(acks: Sequence[Ack], ended: Sequence[Ack | Fail]) -> list[Ack]:
     receipts = {one.reservation.receipt for one in ended}
     return [ack for ack in acks if ack.reservation.receipt not in receipts]
 
 
-def _receipt(reservation: Reservation) -> dict[str, object]:
-    seq, _, holder = reservation.receipt.partition(":")
-    return {"row_seq": int(seq), "holder": holder}
-
-
-def as_row(kind: str, reservation: Reservation) -> dict[str, object]:
+def as_row(kind: str, reservation: Reservation) -> dict[str, Any]:
     """What names the delivery and its end."""
-    return {**_receipt(reservation), "settlement": f"{kind} {reservation.receipt}"}
+    return {**receipt(reservation), "settlement": f"{kind} {reservation.receipt}"}
 
 
 def _by_holder(acks: Sequence[Ack]) -> dict[str, list[int]]:
     """The numbers of the deliveries that each pop holds."""
     numbers: dict[str, list[int]] = defaultdict(list)
     for ack in acks:
-        seq, _, holder = ack.reservation.receipt.partition(":")
-        numbers[holder].append(int(seq))
+        numbers[holder_of(ack)].append(number_of(ack))
     return numbers
-
-
-def _all_held(amount: int) -> list[sa.ColumnElement[bool]]:
-    """What is `_HELD`, for many deliveries of one pop."""
-    # A sum is no comparison that would tempt the server to an index other than that of the numbers.
-    is_reserved = jobs.c.state + constant(0) == constant(RESERVED)
-    numbers = places("seq", amount, sa.BigInteger)
-    return [jobs.c.seq.in_(numbers), jobs.c.token == parameter("holder", sa.String), is_reserved]
 
 
 def _acked(compile_: Compiler) -> sa.ColumnElement[str]:
@@ -221,14 +174,10 @@ def _acked(compile_: Compiler) -> sa.ColumnElement[str]:
     return compile_.dialect.joined(ack, jobs.c.seq, colon, jobs.c.token)
 
 
-def _live(amount: int) -> sa.Select[Any]:
-    return sa.select(jobs.c.seq).where(*_all_held(amount))
-
-
 def _put_back(compile_: Compiler) -> sa.Update:
     return (
         sa.update(jobs)
-        .where(*_HELD)
+        .where(*HELD)
         .values(
             state=constant(DELAYED),
             at=compile_.instant("due"),
@@ -251,31 +200,4 @@ def _record(compile_: Compiler) -> sa.Insert:
         "failed_at": compile_.now,
         "hook": sa.literal_column(f"'{Hook.PENDING.value}'", sa.String),
     }
-    return sa.insert(failed).from_select(list(written), sa.select(*written.values()).where(*_HELD))
-
-
-def _renew(compile_: Compiler) -> sa.Update:
-    lease = compile_.now + parameter("seconds", sa.Double)
-    return sa.update(jobs).where(*_HELD, jobs.c.at > compile_.now).values(at=lease)
-
-
-def _held_by(*columns: sa.Column[Any]) -> sa.Select[Any]:
-    return (
-        sa.select(*columns)
-        .where(jobs.c.state == constant(RESERVED), jobs.c.token == parameter("holder", sa.String))
-        .order_by(jobs.c.at, jobs.c.seq)
-    )
-
-
-def _recover() -> sa.Update:
-    return (
-        sa.update(jobs)
-        .where(jobs.c.seq == parameter("row_seq", sa.BigInteger))
-        .values(
-            state=constant(READY),
-            at=parameter("head", sa.Double),
-            token=sa.null(),
-            progress=sa.null(),
-            attempts=jobs.c.attempts - constant(1),
-        )
-    )
+    return sa.insert(failed).from_select(list(written), sa.select(*written.values()).where(*HELD))

@@ -138,6 +138,7 @@ def test_what_is_put_back_wakes_the_others(open_driver):
     assert waiting.ended() - put_back < PROMPT
 
 
+@pytest.mark.alone
 def test_each_of_several_queues_wakes(open_driver):
     pusher, worker = open_driver(), open_driver()
     for queue in ("first", "second"):
