@@ -109,6 +109,8 @@ def _present(contenders: Sequence[Contender]) -> tuple[list[Contender], list[str
         MEANING,
     ]
     head += [f"Left out: {name} ({reason})." for name, reason in left_out.items()]
+    if left_out:
+        head.append("With --install they are brought to .venv-bench before.")
     return [each for each in contenders if each.peer not in left_out], head
 
 

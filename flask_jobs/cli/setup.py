@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ..driver import KeepsTables
 from .group import jobs_cli
 from .output import json_option, show_json
 from .target import Target, connection_option
@@ -14,15 +15,18 @@ from .target import Target, connection_option
 @connection_option
 @json_option
 def init_db(*, sql: bool, connection: str | None, as_json: bool) -> None:
-    """Make the tables of a connection. Those that are there stay as they are."""
+    """Make the tables of a connection. Those that are there stay as they are; a store without tables needs nothing."""
     target = Target.of(connection)
-    driver = target.keeps_tables()
+    driver = target.driver if isinstance(target.driver, KeepsTables) else None
     if sql:
-        statements = driver.create_sql()
+        statements = "" if driver is None else driver.create_sql()
         show_json({"connection": target.name, "sql": statements}) if as_json else click.echo(statements.rstrip())
         return
-    driver.prepare()
+    if driver is not None:
+        driver.prepare()
     if as_json:
         show_json({"connection": target.name, "driver": target.settings.driver, "ready": True})
-        return
-    click.echo(f"The tables of connection {target.name} are ready.")
+    elif driver is None:
+        click.echo(f"Connection {target.name} (driver {target.settings.driver}) needs no tables.")
+    else:
+        click.echo(f"The tables of connection {target.name} are ready.")

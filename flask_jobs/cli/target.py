@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 
 from ..config import ConnectionSettings
-from ..driver import Clearable, Driver, Inspectable, KeepsLocks, KeepsTables, Pausable, RunsBatches, StoresFailedJobs
+from ..driver import Clearable, Driver, Inspectable, KeepsLocks, Pausable, RunsBatches, StoresFailedJobs
 from ..errors import CapabilityMissing, InvalidArgument
 from ..explain import Pause
 from ..state import AppState, current_state
@@ -77,12 +77,6 @@ class Target:
         if isinstance(self.driver, KeepsLocks):
             return self.driver.store
         raise self._cannot("tell workers to restart, for it keeps no store beside its jobs")
-
-    def keeps_tables(self) -> KeepsTables:
-        """The driver, to make its tables."""
-        if isinstance(self.driver, KeepsTables):
-            return self.driver
-        raise self._cannot("make tables, for it needs none")
 
     def paused(self) -> Mapping[str, float | None]:
         """The paused queues with the end of their pause; none where the driver cannot pause."""

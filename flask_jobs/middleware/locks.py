@@ -80,7 +80,7 @@ class ConcurrencyLimit(PutsBack):
         call_next()
 
     def _reason(self, taken: Taken) -> str:
-        held = f"held by job {taken.job_id} until {at(taken.until)} or longer"
+        held = f"held by job {taken.job_id} until that ends, or until {at(taken.until)} if its worker is gone"
         if self._places == 1:
             return f"the key {self._key!r} is {held}"
         return f"all {self._places} places of the key {self._key!r} are taken, one {held}"

@@ -11,6 +11,7 @@ from flask_jobs.testing.contract.keys import digest, keyed
 from flask_jobs.testing.contract.on_batches import batch
 from flask_jobs.testing.contract.support import fail, pop_one, roomy
 
+from .app import Brief
 from .support import job, open_driver
 
 
@@ -35,6 +36,8 @@ DAMAGES = [
     "progress = '{'",
     "body = CAST(x'ff00fe' AS TEXT)",
     "name = CAST(x'ff00fe' AS TEXT)",
+    "name = x'ff00fe'",
+    "name = 7",
     "body = x'ff00fe'",
     "state = 2, at = 1, token = 'gone', history = '{bad', attempts = 'abc'",
     "ties = '{bad'",
@@ -166,3 +169,16 @@ def test_a_callback_that_cannot_be_read_keeps_no_other_from_running(file, driver
     assert [one.envelope.name for one in settled.followed] == ["shop.finally"]
     assert driver.batch(plan.id).finished_at is not None
     assert plan.id in caplog.text
+
+
+@pytest.mark.parametrize("name", ["x'ff00fe'", "7"])
+def test_a_job_whose_name_is_no_text_is_kept_among_the_failed(site, name):
+    damaged, _ = site.dispatch(Brief("damaged"), Brief("whole"))
+    with sqlite3.connect(site.folder / "app.sqlite") as raw:
+        raw.execute(f"UPDATE flask_jobs SET name = {name} WHERE id = ?", [damaged])
+    raw.close()
+
+    assert site.supervise("--stop-when-empty").ended() == 0
+
+    assert [line["label"] for line in site.ledger("end")] == ["whole"]
+    assert [failed.envelope.id for failed in site.failed()] == [damaged]

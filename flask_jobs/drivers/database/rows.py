@@ -87,14 +87,17 @@ class JobRow(NamedTuple):
 
 
 def job_row(row: Sequence[Any]) -> JobRow:
-    """A row as it was read. What should be a number and is none, by whoever's hand, counts as 0, as it does in SQL."""
+    """A row as it was read. What should be a number and is none, by whoever's hand, counts as 0, as it does in SQL.
+
+    A name that is no text has a text that says what it is, which no job has for a name.
+    """
     job = JobRow._make(row)
     # One check of the types of all, because this is done for each job that is popped.
-    if _NUMERIC.issuperset(map(type, _numbers(job))):
+    if _NUMERIC.issuperset(map(type, _numbers(job))) and type(job.name) is str:
         return job
     wrong = [name for name in _NUMBERS if type(getattr(job, name)) not in _NUMERIC]
     right: dict[str, Any] = {name: None if name == "retry_until" else 0 for name in wrong}
-    return job._replace(**right)
+    return job._replace(**right, name=job.name if type(job.name) is str else repr(job.name))
 
 
 _NUMBERS = ("at", *COUNTERS, "pushed_at", "retry_until")

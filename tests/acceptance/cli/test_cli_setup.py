@@ -27,6 +27,16 @@ def test_init_db_says_in_json_that_the_tables_are_ready(shop: Any) -> None:
     assert shop.json("init-db") == {"connection": "database", "driver": "database", "ready": True}
 
 
+def test_a_store_without_tables_needs_nothing(shop: Any) -> None:
+    shop.config["JOBS_DEFAULT"] = "sync"
+
+    said = shop.invoke("init-db")
+
+    assert (said.exit_code, said.stdout) == (0, "Connection sync (driver sync) needs no tables.\n")
+    assert shop.json("init-db") == {"connection": "sync", "driver": "sync", "ready": True}
+    assert shop.invoke("init-db", "--sql").stdout.strip() == ""
+
+
 def test_init_db_prints_statements_that_make_the_tables(shop: Any) -> None:
     statements = shop.flask("init-db", "--sql").stdout
 

@@ -190,7 +190,7 @@ def test_one_job_with_a_key_runs_at_a_time_and_the_other_says_which_holds_it(sho
         thread.join(30)
     wait_until(lambda: shop.work() and len(shop.noted) == 2, what="the second job", within=30)
 
-    assert f"the key 'k' is held by job {first.id} until" in waiting.history[0].reason
+    assert f"the key 'k' is held by job {first.id} until that ends, or until" in waiting.history[0].reason
     assert waiting.counters.attempts == 0
     assert shop.noted == ["first", "second"]
 
