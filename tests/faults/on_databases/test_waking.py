@@ -151,6 +151,7 @@ def test_each_of_several_queues_wakes(open_driver):
         worker.settle([Ack(one) for one in worker.pop([queue], new_id(), Room()).reservations])
 
 
+@pytest.mark.alone
 class TestAsking:
     """MariaDB gives no word, and is asked on a connection of its own."""
 
