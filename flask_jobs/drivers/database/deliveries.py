@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ...envelope import Reservation, Settlement
+from ...envelope import Reservation
 from .schema import RESERVED, jobs
 from .statements import Compiler, OwnTransaction, constant, padded, parameter, places
 
@@ -44,14 +44,14 @@ class Holding:
         transaction.rows(self._all(len(rows)), rows)
 
 
-def number_of(settlement: Settlement) -> int:
+def number_of(reservation: Reservation) -> int:
     """The number of the row."""
-    return int(settlement.reservation.receipt.partition(":")[0])
+    return int(reservation.receipt.partition(":")[0])
 
 
-def holder_of(settlement: Settlement) -> str:
+def holder_of(reservation: Reservation) -> str:
     """The token of the pop."""
-    return settlement.reservation.receipt.partition(":")[2]
+    return reservation.receipt.partition(":")[2]
 
 
 def receipt(reservation: Reservation) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from ...envelope import Reservation
 from .bell import Bell
-from .deliveries import HELD, Holding, receipt
+from .deliveries import HELD, Holding, number_of, receipt
 from .popping import APART
 from .pushing import select_head
 from .rows import JOB_COLUMNS, job_row
@@ -32,13 +32,13 @@ class Leasing:
 
     def renew(self, transaction: OwnTransaction, reservations: Sequence[Reservation]) -> list[Reservation]:
         """Extend the live leases, and return the deliveries whose lease is over."""
-        rows = [
-            {**receipt(reservation), "seconds": self._retry_after + place * APART}
+        if len(reservations) > 1:
+            self._holding.in_order(transaction, [number_of(reservation) for reservation in reservations])
+        return [
+            reservation
             for place, reservation in enumerate(reservations)
+            if not transaction.run(self._renew, {**receipt(reservation), "seconds": self._retry_after + place * APART})
         ]
-        # In the order in which others hold them, too.
-        in_order = sorted(zip(rows, reservations, strict=True), key=lambda pair: pair[0]["row_seq"])
-        return [reservation for row, reservation in in_order if not transaction.run(self._renew, row)]
 
     def recover(self, transaction: OwnTransaction, token: str, keep: Collection[str]) -> int:
         """Put back at the head of their queues what the token holds and is not kept, in the order of the pop."""

@@ -48,7 +48,7 @@ class Settling:
     def settle(self, transaction: OwnTransaction, settlements: Sequence[Settlement]) -> Settled:
         """Apply the settlements whose deliveries are live, with what follows, and say which came too late."""
         if _are_several_steps(settlements):
-            self._holding.in_order(transaction, [number_of(settlement) for settlement in settlements])
+            self._holding.in_order(transaction, [number_of(one.reservation) for one in settlements])
         acks = [settlement for settlement in settlements if isinstance(settlement, Ack)]
         stale = self._ack(transaction, [ack for ack in acks if not _is_tied(ack)])
         ended: list[Ack | Fail] = []
@@ -146,7 +146,7 @@ def _are_several_steps(settlements: Sequence[Settlement]) -> bool:
     """Whether these rows are not all changed by one statement, in the order of their numbers."""
     if len(settlements) < 2:
         return False
-    pops = {holder_of(settlement) for settlement in settlements}
+    pops = {holder_of(one.reservation) for one in settlements}
     return len(pops) > 1 or any(not isinstance(one, Ack) or _is_tied(one) for one in settlements)
 
 
@@ -164,7 +164,7 @@ def _by_holder(acks: Sequence[Ack]) -> dict[str, list[int]]:
     """The numbers of the deliveries that each pop holds."""
     numbers: dict[str, list[int]] = defaultdict(list)
     for ack in acks:
-        numbers[holder_of(ack)].append(number_of(ack))
+        numbers[holder_of(ack.reservation)].append(number_of(ack.reservation))
     return numbers
 
 

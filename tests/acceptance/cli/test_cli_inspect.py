@@ -251,9 +251,7 @@ def test_an_unknown_id_ends_with_1_and_a_message(shop: Any, command: str, unknow
     assert f"There is no job '{unknown}' on connection 'database'" in result.stderr
 
 
-@pytest.mark.parametrize(
-    "command", [["status"], ["list"], ["failed"], ["clear", "--force"], ["pause", "q"], ["init-db"]]
-)
+@pytest.mark.parametrize("command", [["status"], ["list"], ["failed"], ["clear", "--force"], ["pause", "q"]])
 def test_what_a_driver_cannot_do_is_said_with_connection_and_driver(shop: Any, command: list[str]) -> None:
     result = shop.invoke(*command, "--connection", "sync")
 

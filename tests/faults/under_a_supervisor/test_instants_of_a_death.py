@@ -169,9 +169,9 @@ def test_f17_a_hook_that_ends_its_worker_is_not_called_again(site: Site) -> None
     wait_for(lambda: site.ledger("fused"))
     site.dispatch(Brief("next"))
     wait_for(lambda: site.ledger("end", label="next"))
+    wait_for(lambda: site.sizes() == (0, 0, 0, 1))
 
     assert len(site.ledger("hook")) == 1
-    assert site.sizes() == (0, 0, 0, 1)
 
 
 @pytest.mark.slow
