@@ -94,7 +94,7 @@ class Worker:
         """The processes that it has started and that live."""
         if not self.is_alive:
             return []
-        return [child.pid for child in psutil.Process(self.pid).children() if child.status() != psutil.STATUS_ZOMBIE]
+        return [child.pid for child in psutil.Process(self.pid).children() if _lives(child)]
 
     def send_all(self, number: signal.Signals) -> None:
         """Signal the worker and all its children with their groups, as nothing but the end of a host does."""
@@ -226,3 +226,10 @@ class Site:
     @property
     def _config(self) -> dict[str, Any]:
         return {"JOBS_DEFAULT": self.name, "JOBS_CONNECTIONS": {self.name: self.connection}, **self.config}
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:  # it has ended since it was listed
+        return False
